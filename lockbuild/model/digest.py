@@ -1,0 +1,67 @@
+"""SHA-256 digests as a type, written as OCI does: ``sha256:<64 lower-case hex digits>``.
+
+OCI image specification, descriptor.md, "Digests".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
+
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Digest:
+    """A SHA-256 digest. ``str()`` gives ``sha256:<hex>``; ``hex`` the bare digits."""
+
+    hex: str
+
+    def __post_init__(self) -> None:
+        if not _HEX.fullmatch(self.hex):
+            raise ValueError(f"{self.hex!r} is not a SHA-256 digest (64 lower-case hex digits)")
+
+    def __str__(self) -> str:
+        return f"sha256:{self.hex}"
+
+    @property
+    def short(self) -> str:
+        """The first twelve digits, for people."""
+        return self.hex[:12]
+
+    @classmethod
+    def parse(cls, text: str) -> Digest:
+        """Read ``sha256:<hex>``; ValueError for anything else."""
+        algorithm, colon, value = text.partition(":")
+        if not colon or algorithm != "sha256":
+            raise ValueError(f"{text!r} is not a digest; write sha256:<64 hex digits>")
+        return cls(value)
+
+    @classmethod
+    def of(cls, data: bytes) -> Digest:
+        """The digest of ``data``."""
+        return cls(hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        from_text = core_schema.chain_schema(
+            [core_schema.str_schema(), core_schema.no_info_plain_validator_function(cls.parse)]
+        )
+        return core_schema.json_or_python_schema(
+            json_schema=from_text,
+            python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), from_text]),
+            serialization=core_schema.to_string_ser_schema(),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}

@@ -1,0 +1,143 @@
+"""The project manifest (``lockbuild.toml``) and the toolchain manifest (``toolchains/*.toml``).
+
+`Manifest` is the two together: what a lock is made from. Format: ``docs/formats.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from lockbuild.model.base import FileModel
+from lockbuild.model.platform import Platform
+from lockbuild.model.requests import (
+    DebianBase,
+    Environment,
+    MountPath,
+    Name,
+    RelativePath,
+    SourceRequest,
+    ToolRequest,
+)
+
+SCHEMA = 1
+"""The schema number of manifests that this version writes and reads."""
+
+Steps = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+
+
+class Derive(FileModel):
+    """``[derive.NAME]``: a tool built once, in the locked environment, from locked inputs.
+
+    ``steps`` run with ``$OUT`` naming the final ``mount``, which is writable only then.
+    ``env`` holds while deriving; ``exports`` holds for whoever uses the result.
+    """
+
+    steps: Steps
+    env: Environment = {}
+    exports: Environment = {}
+    mount: MountPath | None = None
+    needs: list[Name] = []
+
+
+class Base(FileModel):
+    """``[base]``: the root file system."""
+
+    debian: DebianBase
+
+
+class Toolchain(FileModel):
+    """A toolchain manifest."""
+
+    schema_: Literal[1]
+    name: Name
+    platforms: Annotated[list[Platform], Field(min_length=1)]
+    base: Base
+    tools: dict[Name, ToolRequest] = {}
+    derive: dict[Name, Derive] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Toolchain:
+        mounts: dict[str, str] = {}
+        for key, mount in self.mounts():
+            for other, taken in mounts.items():
+                if mount == taken:
+                    raise ValueError(f"{key} and {other} are both mounted at {mount}")
+                if mount.startswith(taken + "/") or taken.startswith(mount + "/"):
+                    raise ValueError(f"{key} at {mount} and {other} at {taken} lie one inside the other")
+            mounts[key] = mount
+        for name, derive in self.derive.items():
+            for need in derive.needs:
+                if need not in self.derive or list(self.derive).index(need) >= list(self.derive).index(name):
+                    raise ValueError(f"derive.{name} needs {need!r}, which is not a derive above it")
+        return self
+
+    def mounts(self) -> Iterator[tuple[str, str]]:
+        """Each tool's key (``tools.cmake``) with the path where it is mounted."""
+        for name, tool in self.tools.items():
+            yield f"tools.{name}", tool.mount or f"/opt/{name}"
+        for name, derive in self.derive.items():
+            yield f"derive.{name}", derive.mount or f"/opt/{name}"
+
+
+class Target(FileModel):
+    """``[targets.NAME]``: what to build. Steps see ``$SOURCE`` (read-only) and ``$BUILD``."""
+
+    source: RelativePath = "."
+    steps: Steps
+    outputs: Annotated[list[RelativePath], Field(min_length=1)]
+    env: Environment = {}
+    sources: list[Name] | None = None
+
+
+class Project(FileModel):
+    """``[project]``."""
+
+    name: Name
+    toolchain: Annotated[str, Field(min_length=1)]
+
+
+class ProjectFile(FileModel):
+    """A project manifest."""
+
+    schema_: Literal[1] = 1
+    project: Project
+    targets: Annotated[dict[Name, Target], Field(min_length=1)]
+    sources: dict[Name, SourceRequest] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ProjectFile:
+        for name, target in self.targets.items():
+            for source in target.sources or ():
+                if source not in self.sources:
+                    raise ValueError(f"targets.{name}.sources names {source!r}, which is not in [sources]")
+        return self
+
+
+class Manifest(FileModel):
+    """A project and its toolchain, read and checked."""
+
+    project: ProjectFile
+    toolchain: Toolchain
+
+    def inputs(self) -> Mapping[str, str]:
+        """Everything that decides what a lock holds, as dotted key -> canonical JSON value, sorted.
+
+        Targets are not among them: a changed step changes the input digest of a build, not the lock.
+        """
+        import json
+
+        flat: dict[str, str] = {}
+
+        def walk(prefix: str, value: object) -> None:
+            if isinstance(value, dict) and value:
+                for key, inner in value.items():
+                    walk(f"{prefix}.{key}" if prefix else key, inner)
+            elif value not in ({}, None):
+                flat[prefix] = json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+        walk("toolchain", self.toolchain.model_dump(mode="json", by_alias=True))
+        walk("sources", self.project.model_dump(mode="json", by_alias=True)["sources"])
+        return dict(sorted(flat.items()))
