@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import core_schema
+if TYPE_CHECKING:  # pydantic calls the two hooks below; whoever only hashes need not import it
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import core_schema
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 
@@ -51,6 +52,8 @@ class Digest:
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
+        from pydantic_core import core_schema
+
         from_text = core_schema.chain_schema(
             [core_schema.str_schema(), core_schema.no_info_plain_validator_function(cls.parse)]
         )

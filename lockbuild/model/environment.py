@@ -49,7 +49,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyInput:
-    """A directory of the store (canonical tree, rooted at itself) that a sandbox shows read-only at ``mount``."""
+    """A directory of the store (a tree rooted at itself) that a sandbox shows read-only at ``mount``."""
 
     directory: Path
     mount: str

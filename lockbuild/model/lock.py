@@ -20,6 +20,7 @@ SCHEMA = 1
 """The schema number of locks that this version writes; it refuses any other."""
 
 AnyPlatform = Literal["any"]
+InputValue = str | int | bool | list[str]
 Unpack = Literal["debian-root", "wheels", "archive", "path", "derive"]
 
 
@@ -108,13 +109,13 @@ class ManifestRecord(FileModel):
     """What the lock was made from: ``inputs`` is `Manifest.inputs`, ``digest`` that of its canonical JSON."""
 
     digest: Digest
-    inputs: dict[str, str]
+    inputs: dict[str, InputValue]
 
 
 class Lock(FileModel):
     """A whole lock."""
 
-    schema_: Literal[1] = SCHEMA
+    schema_: Literal[1] = 1
     manifest: ManifestRecord
     suites: list[Suite] = []
     trees: list[LockedTree] = []

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from lockbuild.model.base import FileModel
+from lockbuild.model.lock import InputValue
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import (
     DebianBase,
@@ -122,22 +123,20 @@ class Manifest(FileModel):
     project: ProjectFile
     toolchain: Toolchain
 
-    def inputs(self) -> Mapping[str, str]:
-        """Everything that decides what a lock holds, as dotted key -> canonical JSON value, sorted.
+    def inputs(self) -> dict[str, InputValue]:
+        """Everything that decides what a lock holds, as dotted key -> value, sorted.
 
         Targets are not among them: a changed step changes the input digest of a build, not the lock.
         """
-        import json
+        flat: dict[str, InputValue] = {}
 
-        flat: dict[str, str] = {}
-
-        def walk(prefix: str, value: object) -> None:
-            if isinstance(value, dict) and value:
+        def walk(prefix: str, value: Any) -> None:
+            if isinstance(value, dict):
                 for key, inner in value.items():
                     walk(f"{prefix}.{key}" if prefix else key, inner)
-            elif value not in ({}, None):
-                flat[prefix] = json.dumps(value, ensure_ascii=False, sort_keys=True)
+            elif value is not None:
+                flat[prefix] = value
 
-        walk("toolchain", self.toolchain.model_dump(mode="json", by_alias=True))
+        walk("", self.toolchain.model_dump(mode="json", by_alias=True, exclude={"schema_", "name"}))
         walk("sources", self.project.model_dump(mode="json", by_alias=True)["sources"])
         return dict(sorted(flat.items()))

@@ -1,0 +1,145 @@
+"""TOML text to a value, with every problem of the file said at once.
+
+pydantic finds the problems; this module says them in the file's own words: its kebab-case keys,
+the nearest known key for an unknown one, no library jargon.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lockbuild.errors import InvalidFileError, Problem, UsageError
+
+M = TypeVar("M", bound=BaseModel)
+
+_CONFLICT_MARKERS = ("<<<<<<< ", ">>>>>>> ")
+
+
+def parse_toml(text: str, file: str) -> dict[str, Any]:
+    """The tables of a TOML file; InvalidFileError with line and column where it is not TOML."""
+    if any(line.startswith(_CONFLICT_MARKERS) for line in text.splitlines()):
+        raise UsageError(
+            "there is an unresolved merge conflict in it",
+            on=file,
+            hint="take either side, then run `lockbuild lock`; it locks again what the manifest changed",
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidFileError(file, [Problem("", f"not TOML: {error}")]) from None
+
+
+def validate(model: type[M], data: dict[str, Any], file: str, *, hint: str | None = None) -> M:
+    """``data`` as a ``model``; InvalidFileError naming every problem by its dotted key."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problems = [_problem(model, data, dict(item)) for item in error.errors(include_url=False)]
+        raise InvalidFileError(file, problems, hint=hint) from None
+
+
+def _problem(model: type[BaseModel], data: dict[str, Any], item: dict[str, Any]) -> Problem:
+    location: Sequence[str | int] = item["loc"]
+    kind: str = item["type"]
+    present = _present(data, location)
+    # A discriminated union puts its tag (the value of `from`) into the location; the file has no such key.
+    key = _dotted(present)
+    if kind == "extra_forbidden":
+        known = item.get("ctx", {}).get("known") or _known_keys(model, present[:-1], data)
+        close = difflib.get_close_matches(str(location[-1]), known, n=1)
+        expected = (
+            f"; did you mean {close[0]!r}?"
+            if close
+            else f" (known: {', '.join(sorted(known))})"
+            if known
+            else ""
+        )
+        return Problem(key, f"unknown key{expected}")
+    if kind == "missing":
+        return Problem(key, "is required")
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        context = item.get("ctx", {})
+        tags = str(context.get("expected_tags", "")).replace("'", '"')
+        if not tags:
+            tags = '"pypi", "archive", "debian-source", "path"'
+        found = f", not {context['tag']!r}" if "tag" in context else ""
+        return Problem(f"{key}.from", f"must be one of {tags}{found}")
+    message = str(item["msg"])
+    for prefix in ("Value error, ", "Assertion failed, "):
+        message = message.removeprefix(prefix)
+    return Problem(key, _plain(kind, message, item))
+
+
+def _plain(kind: str, message: str, item: dict[str, Any]) -> str:
+    words = {
+        "string_type": "must be a string",
+        "int_type": "must be a whole number",
+        "bool_type": "must be true or false",
+        "list_type": "must be a list",
+        "dict_type": "must be a table",
+        "model_type": "must be a table",
+        "model_attributes_type": "must be a table",
+    }
+    if kind in words:
+        return f"{words[kind]}, not {_described(item.get('input'))}"
+    if kind == "too_short":
+        return "must not be empty"
+    if kind == "string_too_short":
+        return "must not be empty"
+    if kind == "literal_error":
+        return f"must be {item['ctx']['expected']}, not {item.get('input')!r}".replace("'", '"')
+    return message[:1].lower() + message[1:] if message[:2].istitle() else message
+
+
+def _described(value: object) -> str:
+    names = {
+        str: "a string",
+        bool: "a boolean",
+        int: "a whole number",
+        float: "a number",
+        list: "a list",
+        dict: "a table",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+def _present(data: Any, location: Sequence[str | int]) -> list[str | int]:
+    """The location without the parts that pydantic adds (union tags), as far as the file has them."""
+    path: list[str | int] = []
+    here: Any = data
+    for index, part in enumerate(location):
+        if isinstance(here, dict):
+            if part in here:
+                here = here[part]
+            elif index != len(location) - 1 or part == "[key]":
+                continue
+            else:
+                here = None
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif index != len(location) - 1 or not isinstance(part, int):
+            continue
+        path.append(part)
+    return path
+
+
+def _known_keys(model: type[BaseModel], path: Sequence[str | int], data: Any) -> list[str]:
+    """The keys that the table at ``path`` may have, by walking the model's fields."""
+    from lockbuild.model.fields import keys_at
+
+    return keys_at(model, path, data)
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else str(part)
+    return text
