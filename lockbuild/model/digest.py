@@ -54,14 +54,17 @@ class Digest:
     ) -> core_schema.CoreSchema:
         from pydantic_core import core_schema
 
-        from_text = core_schema.chain_schema(
-            [core_schema.str_schema(), core_schema.no_info_plain_validator_function(cls.parse)]
+        return core_schema.no_info_plain_validator_function(
+            cls._accept, serialization=core_schema.to_string_ser_schema()
         )
-        return core_schema.json_or_python_schema(
-            json_schema=from_text,
-            python_schema=core_schema.union_schema([core_schema.is_instance_schema(cls), from_text]),
-            serialization=core_schema.to_string_ser_schema(),
-        )
+
+    @classmethod
+    def _accept(cls, value: object) -> Digest:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise ValueError("must be a string")
+        return cls.parse(value)
 
     @classmethod
     def __get_pydantic_json_schema__(

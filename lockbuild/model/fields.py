@@ -12,6 +12,25 @@ from pydantic import BaseModel
 
 def keys_at(model: type[BaseModel], path: Sequence[str | int], data: Any) -> list[str]:
     """The keys of the table at ``path`` of a file that is a ``model``; [] where any key may stand."""
+    annotations, here = _descend(model, path, data)
+    tag = here.get("from") if isinstance(here, dict) else None
+    keys: set[str] = set()
+    for choice in annotations:
+        tags = _tags(choice)
+        if tag is None or not tags or tag in tags:
+            keys.update(field.alias or name for name, field in choice.model_fields.items())
+    return sorted(keys)
+
+
+def tags_at(model: type[BaseModel], path: Sequence[str | int], data: Any) -> list[str]:
+    """The values that ``from`` may have in the table at ``path``."""
+    return sorted({tag for choice in _descend(model, path, data)[0] for tag in _tags(choice)})
+
+
+def _descend(
+    model: type[BaseModel], path: Sequence[str | int], data: Any
+) -> tuple[list[type[BaseModel]], Any]:
+    """The models that the table at ``path`` may be, and its content."""
     candidates: list[Any] = [model]
     here = data
     for part in path:
@@ -19,19 +38,13 @@ def keys_at(model: type[BaseModel], path: Sequence[str | int], data: Any) -> lis
             here = here.get(part)
         elif isinstance(here, list) and isinstance(part, int):
             here = here[part]
-        following: list[Any] = []
-        for candidate in candidates:
-            following.extend(_inner(candidate, part))
-        candidates = following
-    tag = here.get("from") if isinstance(here, dict) else None
-    keys: list[str] = []
-    for candidate in candidates:
-        for choice in _models(candidate):
-            tagged = choice.model_fields.get("from_")
-            if tag is not None and tagged is not None and tag not in typing.get_args(tagged.annotation):
-                continue
-            keys.extend(field.alias or name for name, field in choice.model_fields.items())
-    return sorted(set(keys))
+        candidates = [inner for candidate in candidates for inner in _inner(candidate, part)]
+    return [choice for candidate in candidates for choice in _models(candidate)], here
+
+
+def _tags(model: type[BaseModel]) -> tuple[str, ...]:
+    field = model.model_fields.get("from_")
+    return typing.get_args(field.annotation) if field is not None else ()
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

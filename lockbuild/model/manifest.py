@@ -61,18 +61,25 @@ class Toolchain(FileModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Toolchain:
+        problems: list[str] = []
         mounts: dict[str, str] = {}
         for key, mount in self.mounts():
             for other, taken in mounts.items():
                 if mount == taken:
-                    raise ValueError(f"{key} and {other} are both mounted at {mount}")
-                if mount.startswith(taken + "/") or taken.startswith(mount + "/"):
-                    raise ValueError(f"{key} at {mount} and {other} at {taken} lie one inside the other")
+                    problems.append(f"{key}.mount: {mount} is also the mount of {other}")
+                elif f"{mount}/".startswith(f"{taken}/") or f"{taken}/".startswith(f"{mount}/"):
+                    problems.append(f"{key}.mount: {mount} overlaps {taken}, the mount of {other}")
             mounts[key] = mount
+        earlier: set[str] = set()
         for name, derive in self.derive.items():
-            for need in derive.needs:
-                if need not in self.derive or list(self.derive).index(need) >= list(self.derive).index(name):
-                    raise ValueError(f"derive.{name} needs {need!r}, which is not a derive above it")
+            problems.extend(
+                f"derive.{name}.needs: {need!r} is not a derive that stands above it"
+                for need in derive.needs
+                if need not in earlier
+            )
+            earlier.add(name)
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
     def mounts(self) -> Iterator[tuple[str, str]]:
@@ -110,10 +117,14 @@ class ProjectFile(FileModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> ProjectFile:
-        for name, target in self.targets.items():
-            for source in target.sources or ():
-                if source not in self.sources:
-                    raise ValueError(f"targets.{name}.sources names {source!r}, which is not in [sources]")
+        problems = [
+            f"targets.{name}.sources: {source!r} is not in [sources]"
+            for name, target in self.targets.items()
+            for source in target.sources or ()
+            if source not in self.sources
+        ]
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
 

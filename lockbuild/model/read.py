@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lockbuild.errors import InvalidFileError, Problem, UsageError
+from lockbuild.model.fields import keys_at, tags_at
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -39,8 +40,20 @@ def validate(model: type[M], data: dict[str, Any], file: str, *, hint: str | Non
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problems = [_problem(model, data, dict(item)) for item in error.errors(include_url=False)]
+        problems = [
+            problem
+            for item in error.errors(include_url=False)
+            for problem in _problems(model, data, dict(item))
+        ]
         raise InvalidFileError(file, problems, hint=hint) from None
+
+
+def _problems(model: type[BaseModel], data: dict[str, Any], item: dict[str, Any]) -> list[Problem]:
+    """One problem, or one a line where a check across keys found several (each begins with its key)."""
+    if item["type"] == "value_error" and not item["loc"]:
+        lines = str(item["ctx"]["error"]).splitlines()
+        return [Problem(*line.split(": ", 1)) if ": " in line else Problem("", line) for line in lines]
+    return [_problem(model, data, item)]
 
 
 def _problem(model: type[BaseModel], data: dict[str, Any], item: dict[str, Any]) -> Problem:
@@ -50,7 +63,7 @@ def _problem(model: type[BaseModel], data: dict[str, Any], item: dict[str, Any])
     # A discriminated union puts its tag (the value of `from`) into the location; the file has no such key.
     key = _dotted(present)
     if kind == "extra_forbidden":
-        known = item.get("ctx", {}).get("known") or _known_keys(model, present[:-1], data)
+        known = keys_at(model, present[:-1], data)
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         expected = (
             f"; did you mean {close[0]!r}?"
@@ -66,7 +79,7 @@ def _problem(model: type[BaseModel], data: dict[str, Any], item: dict[str, Any])
         context = item.get("ctx", {})
         tags = str(context.get("expected_tags", "")).replace("'", '"')
         if not tags:
-            tags = '"pypi", "archive", "debian-source", "path"'
+            tags = ", ".join(f'"{tag}"' for tag in tags_at(model, present, data))
         found = f", not {context['tag']!r}" if "tag" in context else ""
         return Problem(f"{key}.from", f"must be one of {tags}{found}")
     message = str(item["msg"])
@@ -126,13 +139,6 @@ def _present(data: Any, location: Sequence[str | int]) -> list[str | int]:
             continue
         path.append(part)
     return path
-
-
-def _known_keys(model: type[BaseModel], path: Sequence[str | int], data: Any) -> list[str]:
-    """The keys that the table at ``path`` may have, by walking the model's fields."""
-    from lockbuild.model.fields import keys_at
-
-    return keys_at(model, path, data)
 
 
 def _dotted(path: Sequence[str | int]) -> str:
