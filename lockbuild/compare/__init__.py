@@ -1,0 +1,1 @@
+"""Equal or not, and where not: what a person should look at first."""

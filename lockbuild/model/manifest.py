@@ -148,6 +148,6 @@ class Manifest(FileModel):
             elif value is not None:
                 flat[prefix] = value
 
-        walk("", self.toolchain.model_dump(mode="json", by_alias=True, exclude={"schema_", "name"}))
+        walk("", self.toolchain.model_dump(mode="json", by_alias=True, exclude={"schema_"}))
         walk("sources", self.project.model_dump(mode="json", by_alias=True)["sources"])
         return dict(sorted(flat.items()))
