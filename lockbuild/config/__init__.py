@@ -1,0 +1,154 @@
+"""Where bytes may come from: the user's configuration, never part of a lock.
+
+``config.toml`` is what ``LOCKBUILD_CONFIG`` names, else the one in the user's configuration directory
+(XDG base directory specification). What it leaves out comes from the machine's own apt and pip
+configuration, read only when somebody asks. Format: ``docs/formats.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from lockbuild.config.urls import redact
+from lockbuild.errors import UsageError
+from lockbuild.model.base import FileModel
+from lockbuild.model.read import parse_toml, validate
+
+__all__ = ["Config", "DebianConfig", "NetworkConfig", "PypiConfig", "load"]
+
+
+def _url(value: str) -> str:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        valid = valid or (parts.scheme == "file" and parts.path.startswith("/"))
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("is not an http://, https:// or file:// URL")
+    return value
+
+
+Url = Annotated[str, AfterValidator(_url)]
+Urls = Annotated[list[Url], Field(min_length=1)]
+
+
+class _Section(FileModel):
+    """A table of the file whose representation shows no credential."""
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            if isinstance(value, list):
+                yield name, [redact(item) for item in value]
+            else:
+                yield name, redact(value) if isinstance(value, str) else value
+
+
+class DebianConfig(_Section):
+    """``[debian]``: archive ``mirrors``, the base URL of a ``snapshot`` service, the OpenPGP ``keyring``.
+
+    ``snapshot`` is the URL below which archives stand by timestamp (``…/archive/debian``), or one that has
+    ``@SNAPSHOTID@`` in the timestamp's place, as apt writes it.
+    """
+
+    mirrors: Urls | None = None
+    snapshot: Url | None = None
+    keyring: str | None = None
+    allow_expired: bool = False
+
+
+class PypiConfig(_Section):
+    """``[pypi]``: base URLs of package ``indexes`` (the simple repository API), the preferred one first."""
+
+    indexes: Urls | None = None
+
+
+class NetworkConfig(_Section):
+    """``[network]``: ``timeout`` in seconds (to connect, and between two reads), ``retries`` after the first
+    attempt, and how many ``connections`` are open at once."""
+
+    timeout: Annotated[float, Field(gt=0, le=3600, strict=False)] = 30.0
+    retries: Annotated[int, Field(ge=0, le=20)] = 4
+    connections: Annotated[int, Field(ge=1, le=64)] = 8
+
+
+class Config(_Section):
+    """The whole file. The methods answer from it, else from apt's or pip's configuration."""
+
+    debian: DebianConfig = DebianConfig()
+    pypi: PypiConfig = PypiConfig()
+    network: NetworkConfig = NetworkConfig()
+
+    def debian_mirrors(self) -> list[str]:
+        """Base URLs of Debian archives, the preferred one first."""
+        if self.debian.mirrors is not None:
+            return list(self.debian.mirrors)
+        from lockbuild.config import apt
+
+        return apt.archive_mirrors()
+
+    def snapshot_service(self) -> str | None:
+        """Where old states of the Debian archive are kept, if any place is known."""
+        if self.debian.snapshot is not None:
+            return self.debian.snapshot
+        from lockbuild.config import apt
+
+        return apt.snapshot_service()
+
+    def debian_keyring(self) -> Path:
+        """The OpenPGP keyring that signed Debian indexes are verified against."""
+        if self.debian.keyring is not None:
+            return Path(self.debian.keyring)
+        from lockbuild.config import apt
+
+        return apt.keyring()
+
+    def pypi_indexes(self) -> list[str]:
+        """Base URLs of Python package indexes, the preferred one first."""
+        if self.pypi.indexes is not None:
+            return list(self.pypi.indexes)
+        from lockbuild.config import pip
+
+        return pip.indexes()
+
+
+def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
+    """Read the configuration that ``environ`` points to; the defaults where there is no file.
+
+    UsageError where a file is named and not there; InvalidFileError with every problem in it. A relative
+    ``keyring`` is relative to the file.
+    """
+    named = environ.get("LOCKBUILD_CONFIG")
+    if named:
+        path = (cwd or Path.cwd()) / Path(named).expanduser()
+        if not path.is_file():
+            raise UsageError("there is no such file", on=str(path), hint="correct or unset LOCKBUILD_CONFIG")
+    else:
+        path = _user_directory(environ) / "config.toml"
+        if not path.is_file():
+            return Config()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot be read: {error}", on=str(path)) from None
+    config = validate(Config, parse_toml(text, str(path)), str(path))
+    if config.debian.keyring is None:
+        return config
+    keyring = str(path.parent / Path(config.debian.keyring).expanduser())
+    return config.model_copy(update={"debian": config.debian.model_copy(update={"keyring": keyring})})
+
+
+def _user_directory(environ: Mapping[str, str]) -> Path:
+    if environ.get("XDG_CONFIG_HOME"):
+        return Path(environ["XDG_CONFIG_HOME"]) / "lockbuild"
+    if environ.get("HOME"):
+        return Path(environ["HOME"]) / ".config" / "lockbuild"
+    from platformdirs import user_config_path
+
+    return user_config_path("lockbuild")

@@ -1,0 +1,55 @@
+"""Manifest -> lock: one module per provider, chosen by the request's class through one table.
+
+Resolving reads indexes and never an artefact whose digest is published, so that locking is fast and
+works for platforms and sites whose archives cannot be reached from here. A new kind of source is one
+new module and one new row.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from lockbuild.errors import ResolveError
+from lockbuild.model.platform import Platform
+from lockbuild.model.requests import (
+    ArchiveRequest,
+    ArchiveTool,
+    DebianBase,
+    DebianSourceRequest,
+    PypiTool,
+    Request,
+)
+from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.resolve.target import TargetPython, target_of
+
+__all__ = ["Resolution", "ResolveContext", "TargetPython", "resolve", "target_of"]
+
+# Modules by name: one is imported only when a manifest asks for it.
+_PROVIDERS: dict[type[Request], str] = {
+    DebianBase: "debian",
+    DebianSourceRequest: "debian_source",
+    PypiTool: "pypi",
+    ArchiveTool: "archive",
+    ArchiveRequest: "archive",
+}
+
+
+def resolve(
+    name: str, request: Request, platforms: Sequence[Platform], context: ResolveContext
+) -> Resolution:
+    """Lock one request. ``name`` is its key in the manifest: ``base``, ``tools.cmake``, ``sources.zlib``.
+
+    ResolveError where it has no solution; FetchError where an index cannot be read. A project path is
+    not resolved from an index: the workflow takes its snapshot, and asking for it here is a ResolveError.
+    """
+    provider = _PROVIDERS.get(type(request))
+    if provider is None:
+        raise ResolveError(
+            f'a request of the kind from = "{getattr(request, "from_", type(request).__name__)}"'
+            " is not resolved from an index",
+            on=name,
+        )
+    module = importlib.import_module(f"{__name__}.{provider}")
+    resolution: Resolution = module.resolve(name, request, platforms, context)
+    return resolution

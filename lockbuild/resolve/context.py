@@ -1,0 +1,51 @@
+"""What every resolver is given and what it returns.
+
+A resolver is a function of a request and this context: clock, configuration and network come from
+here and from nowhere else, so that tests can freeze and serve all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockbuild.events import Reporter, silent
+from lockbuild.model.lock import LockedTree, Source, Suite
+from lockbuild.model.platform import Platform
+from lockbuild.resolve.target import TargetPython
+
+if TYPE_CHECKING:
+    from lockbuild.config import Config
+    from lockbuild.store import Store
+    from lockbuild.transport.http import Http
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveContext:
+    """Where and when to resolve.
+
+    ``now`` is aware; ``project`` is the project's directory; ``allow_expired`` accepts a signed index
+    past its Valid-Until, whatever the request says. ``targets`` has, for each platform whose base root
+    is resolved already, the Python and glibc in it: what wheels are chosen for.
+    """
+
+    http: Http
+    config: Config
+    store: Store
+    now: datetime
+    project: Path
+    report: Reporter = silent
+    allow_expired: bool = False
+    targets: Mapping[Platform, TargetPython] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a request was locked to: trees, the sources they are made of, the signed indexes behind them."""
+
+    trees: tuple[LockedTree, ...]
+    sources: tuple[Source, ...]
+    suites: tuple[Suite, ...] = ()

@@ -1,0 +1,145 @@
+"""The body of a response as an iterator of chunks, from a server or from a local file alike."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO
+
+from lockbuild.config.urls import redact
+from lockbuild.transport.failures import BrokenTransferError
+
+if TYPE_CHECKING:
+    import requests
+
+CHUNK = 256 * 1024
+"""Bytes at most in one chunk: hashing and writing are fast from here on, and a stop is noticed soon."""
+
+
+class Body(ABC):
+    """An open response: iterate for its bytes, once; a context manager that closes it.
+
+    ``url`` is where it came from in the end, without secrets. ``status`` is HTTP's. ``offset`` is where in
+    the resource the first byte stands: 0 unless ``resumed``. ``total`` is the size of the whole resource
+    and ``validator`` its strong ETag, where known. Iterating raises BrokenTransferError where the bytes
+    end too early.
+    """
+
+    url: str
+    status: int
+    offset: int
+    total: int | None
+    validator: str | None
+    content_type: str
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the server goes on where it was asked to."""
+        return self.status == 206
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[bytes]:
+        """Chunks of at most `CHUNK` bytes, as they come."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Make a blocked iteration end soon, from another thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the connection or file."""
+
+    def __enter__(self) -> Body:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class HttpBody(Body):
+    """From a server. ``decode`` undoes a Content-Encoding; else the bytes are as stored."""
+
+    def __init__(self, response: requests.Response, *, offset: int, total: int | None, decode: bool) -> None:
+        self._response = response
+        self._decode = decode
+        self.url = redact(response.url or "")
+        self.status = response.status_code
+        self.offset = offset
+        self.total = total
+        etag = response.headers.get("ETag", "")
+        # RFC 9110, section 13.1.5: a weak validator does not do for If-Range.
+        self.validator = etag if etag.startswith('"') else None
+        self.content_type = response.headers.get("Content-Type", "")
+
+    def __iter__(self) -> Iterator[bytes]:
+        from urllib3.exceptions import HTTPError
+
+        raw = self._response.raw
+        received = self.offset
+        try:
+            # read1 gives what has come already; read would hold back up to a chunk when the line is slow.
+            while chunk := raw.read1(CHUNK, decode_content=self._decode):
+                received += len(chunk)
+                yield chunk
+        except (HTTPError, OSError, ValueError) as error:
+            raise self._broken(_reason(error)) from None
+        if not self._decode and self.total is not None and received < self.total:
+            raise self._broken(f"it ended after {received} of {self.total} bytes")
+
+    def _broken(self, reason: str) -> BrokenTransferError:
+        return BrokenTransferError(f"the transfer broke off: {reason}", on=self.url)
+
+    def abort(self) -> None:
+        # Already closed or handed back to the pool: then nothing blocks.
+        with contextlib.suppress(ValueError, RuntimeError, OSError):
+            self._response.raw.shutdown()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class FileBody(Body):
+    """From a local file."""
+
+    content_type = ""
+    validator = None
+
+    def __init__(self, url: str, path: Path, offset: int) -> None:
+        self._file: BinaryIO = path.open("rb")
+        self.url = url
+        self.total = path.stat().st_size
+        self.offset = offset if 0 < offset < self.total else 0
+        self.status = 206 if self.offset else 200
+        self._file.seek(self.offset)
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while chunk := self._file.read(CHUNK):
+                yield chunk
+        except OSError as error:
+            raise BrokenTransferError(f"cannot be read: {error.strerror}", on=self.url) from None
+
+    def abort(self) -> None:
+        """Reading a local file blocks for no longer than a chunk."""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _reason(error: Exception) -> str:
+    """What broke, without the URL that the library puts into its messages."""
+    from urllib3.exceptions import IncompleteRead, ReadTimeoutError
+
+    if isinstance(error, ReadTimeoutError):
+        return "no byte came within the time-out"
+    cause = error.args[-1] if error.args and isinstance(error.args[-1], Exception) else error
+    if isinstance(cause, IncompleteRead):
+        return f"{cause.expected} bytes are missing"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return type(cause).__name__
