@@ -1,0 +1,152 @@
+"""Bringing files out of a sandbox, from a directory or from an engine's tar stream.
+
+What a build left there is not trusted: names that climb, links that lead elsewhere and entries that would
+be written through a link must not reach a host file. So files and directories are made first, below a
+directory of our own in which nothing is a link yet, and symbolic links last.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from lockbuild.errors import IntegrityError
+from lockbuild.sandbox.backend import Select
+
+_CHUNK = 1 << 20
+
+
+class Exported:
+    """The destination of an export. `close` makes the symbolic links."""
+
+    def __init__(self, destination: Path, select: Select | None) -> None:
+        self._destination = destination
+        self._select = select
+        self._links: list[tuple[Path, str]] = []
+        destination.mkdir(parents=True, exist_ok=True)
+
+    def wants(self, relative: str) -> bool:
+        """Whether the regular file there is to be copied."""
+        return self._select is None or self._select(relative)
+
+    def directory(self, relative: str) -> None:
+        """An empty directory; left out where only selected files are wanted."""
+        if self._select is None:
+            self._at(relative).mkdir(parents=True, exist_ok=True)
+
+    def link(self, relative: str, target: str) -> None:
+        """A symbolic link; left out where only selected files are wanted."""
+        if self._select is None:
+            self._links.append((self._at(relative), target))
+
+    def file(self, relative: str, source: BinaryIO, *, executable: bool) -> None:
+        """A regular file with the bytes of ``source``."""
+        path = self._at(relative)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "wb") as out:
+            shutil.copyfileobj(source, out, _CHUNK)
+            os.fchmod(out.fileno(), 0o755 if executable else 0o644)
+
+    def hard_link(self, relative: str, first: str) -> bool:
+        """A file with the bytes of ``first``; False where that was not copied."""
+        source = self._at(first)
+        if not source.is_file():
+            return False
+        with source.open("rb") as stream:
+            self.file(relative, stream, executable=bool(source.stat().st_mode & stat.S_IXUSR))
+        return True
+
+    def close(self) -> None:
+        """Make the links. The export is complete then."""
+        for path, target in self._links:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(target)
+
+    def _at(self, relative: str) -> Path:
+        path = PurePosixPath(relative)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise IntegrityError("a sandbox gave out a name that leaves its directory", on=relative)
+        return self._destination / path
+
+
+def export_directory(source: Path, exported: Exported) -> None:
+    """Copy what is below the host directory ``source``, which no process changes meanwhile."""
+    pending = [(source, "")]
+    while pending:
+        directory, prefix = pending.pop()
+        with os.scandir(directory) as listing:
+            for entry in sorted(listing, key=lambda item: item.name):
+                relative = prefix + entry.name
+                if entry.is_symlink():
+                    exported.link(relative, os.readlink(entry.path))
+                elif entry.is_dir():
+                    exported.directory(relative)
+                    pending.append((Path(entry.path), relative + "/"))
+                elif entry.is_file() and exported.wants(relative):
+                    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                    with open(descriptor, "rb") as stream:
+                        executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
+                        exported.file(relative, stream, executable=executable)
+    exported.close()
+
+
+def export_tar(chunks: Iterable[bytes], exported: Exported, again: Callable[[str], Iterable[bytes]]) -> None:
+    """Copy what is below the one directory that the tar stream ``chunks`` holds, while it streams.
+
+    ``again`` gives the tar stream of the single file at a relative path: for a selected hard link
+    to a file that was not selected.
+    """
+    import tarfile
+
+    missing: list[str] = []
+    with tarfile.open(fileobj=_Stream(chunks), mode="r|", bufsize=_CHUNK) as archive:
+        for member in archive:
+            relative = member.name.rstrip("/").partition("/")[2]
+            if not relative:
+                continue
+            if member.isdir():
+                exported.directory(relative)
+            elif member.issym():
+                exported.link(relative, member.linkname)
+            elif member.isreg() and exported.wants(relative):
+                content = archive.extractfile(member)
+                assert content is not None
+                exported.file(relative, content, executable=bool(member.mode & stat.S_IXUSR))  # type: ignore[arg-type]
+            elif member.islnk() and exported.wants(relative):
+                first = member.linkname.partition("/")[2]
+                if not exported.hard_link(relative, first):
+                    missing.append(relative)
+    for relative in missing:
+        with tarfile.open(fileobj=_Stream(again(relative)), mode="r|", bufsize=_CHUNK) as archive:
+            for member in archive:
+                content = archive.extractfile(member)
+                if content is not None:
+                    exported.file(relative, content, executable=bool(member.mode & stat.S_IXUSR))  # type: ignore[arg-type]
+                break
+    exported.close()
+
+
+class _Stream:
+    """Chunks of bytes as the readable file that tarfile wants."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        parts = [self._rest]
+        have = len(self._rest)
+        while have < size:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                break
+            parts.append(chunk)
+            have += len(chunk)
+        data = b"".join(parts)
+        self._rest = data[size:]
+        return data[:size]
