@@ -7,6 +7,7 @@ the statuses are documented in ``docs/formats.md`` and scripts rely on them.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -115,3 +116,17 @@ class SandboxError(LockbuildError):
     """There is no usable sandbox or engine (status 7)."""
 
     status = ExitStatus.SANDBOX
+
+
+def storage_error(error: OSError, what: str, *, on: str | None = None) -> FetchError:
+    """The `FetchError` for an operating system error met while writing; ``what`` did not work.
+
+    A full disk and an exceeded quota get the hint that fits them.
+    """
+    reason = error.strerror or str(error)
+    hint = None
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some space (`lockbuild store gc` removes what no lock needs) or name another --store"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "check who owns the directory and whether it is writable"
+    return FetchError(f"{what}: {reason}", on=on, hint=hint)

@@ -1,0 +1,1 @@
+"""Tar, zip and ``.deb`` as pure functions over files and streams: canonical writing, safe reading."""
