@@ -22,12 +22,14 @@ CHUNK = 256 * 1024
 class Body(ABC):
     """An open response: iterate for its bytes, once; a context manager that closes it.
 
-    ``url`` is where it came from in the end, without secrets. ``status`` is HTTP's. ``offset`` is where in
-    the resource the first byte stands: 0 unless ``resumed``. ``total`` is the size of the whole resource
+    ``location`` is where it came from in the end, to resolve links against; ``url`` the same without
+    secrets, to show. ``status`` is HTTP's. ``offset`` is where in the resource the first byte stands: 0
+    unless ``resumed``. ``total`` is the size of the whole resource
     and ``validator`` its strong ETag, where known. Iterating raises BrokenTransferError where the bytes
     end too early.
     """
 
+    location: str
     url: str
     status: int
     offset: int
@@ -67,7 +69,8 @@ class HttpBody(Body):
     def __init__(self, response: requests.Response, *, offset: int, total: int | None, decode: bool) -> None:
         self._response = response
         self._decode = decode
-        self.url = redact(response.url or "")
+        self.location = response.url or ""
+        self.url = redact(self.location)
         self.status = response.status_code
         self.offset = offset
         self.total = total
@@ -111,7 +114,7 @@ class FileBody(Body):
 
     def __init__(self, url: str, path: Path, offset: int) -> None:
         self._file: BinaryIO = path.open("rb")
-        self.url = url
+        self.location = self.url = url
         self.total = path.stat().st_size
         self.offset = offset if 0 < offset < self.total else 0
         self.status = 206 if self.offset else 200

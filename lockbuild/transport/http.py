@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -39,9 +39,9 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole response: ``url`` is where it was asked for, to resolve relative links against."""
+    """A whole response: ``url`` is where it came from in the end, to resolve relative links against."""
 
-    url: str
+    url: str = field(repr=False)
     content_type: str
     body: bytes
 
@@ -147,7 +147,7 @@ class Http:
                         data += chunk
                         if len(data) > limit:
                             raise _too_large(url, limit)
-                    return Document(url, body.content_type, bytes(data))
+                    return Document(body.location, body.content_type, bytes(data))
             except BrokenTransferError as error:
                 self._wait_or_raise(attempt, error)
         raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,143 @@
+"""``from = "pypi"``: wheels for a requirement and its dependencies, from the configured indexes.
+
+Only the indexes and the wheels' metadata are read; the wheels are locked by the digests that the index
+publishes. They are chosen for the Python and glibc of each platform's base root.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lockbuild.errors import ResolveError
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import LockedTree, Source
+from lockbuild.model.platform import Platform
+from lockbuild.model.requests import PypiTool
+from lockbuild.resolve.context import Resolution, ResolveContext
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+    from lockbuild.resolve.pypi_wheels import Wheel
+    from lockbuild.resolve.wheel_metadata import WheelMetadata
+    from lockbuild.transport.index import IndexFile, PackageIndexes
+
+
+def resolve(
+    name: str, request: PypiTool, platforms: Sequence[Platform], context: ResolveContext
+) -> Resolution:
+    """Lock a requirement for each platform: a tree a platform, a source a wheel.
+
+    ``context.targets`` must have each platform. ResolveError where no wheels fit or the index publishes no
+    SHA-256; FetchError where an index cannot be read.
+    """
+    from packaging.requirements import Requirement
+
+    from lockbuild.transport.index import PackageIndexes
+
+    requirement = Requirement(request.requirement)
+    indexes = PackageIndexes(context.http, context.config.pypi_indexes())
+    metadata = _MetadataCache(context)
+    trees: list[LockedTree] = []
+    wheels: dict[str, Wheel] = {}
+    users: dict[str, list[str]] = {}
+    with ThreadPoolExecutor(context.config.network.connections) as pool:
+        for platform in platforms:
+            tree = LockedTree(
+                name=name,
+                platform=platform,
+                unpack="wheels",
+                mount=request.mount or f"/opt/{name.partition('.')[2] or name}",
+                exports=request.exports,
+            )
+            trees.append(tree)
+            for wheel in _closure(requirement, platform, context, indexes, metadata, pool, name).values():
+                wheels[wheel.file.name] = wheel
+                users.setdefault(wheel.file.name, []).append(tree.id)
+        ordered = sorted(wheels)
+        sources = pool.map(lambda file: _source(wheels[file], users[file], context), ordered)
+        return Resolution(tuple(trees), tuple(sources))
+
+
+def _closure(
+    requirement: Requirement,
+    platform: Platform,
+    context: ResolveContext,
+    indexes: PackageIndexes,
+    metadata: Callable[[IndexFile], WheelMetadata],
+    pool: ThreadPoolExecutor,
+    name: str,
+) -> dict[str, Wheel]:
+    from lockbuild.resolve.pypi_closure import closure
+    from lockbuild.resolve.pypi_wheels import WheelFinder
+
+    target = context.targets.get(platform)
+    if target is None or target.version is None:
+        raise ResolveError(
+            f"the environment for {platform} has no Python to choose wheels for",
+            on=name,
+            hint='add "python3" to the packages of [base.debian]',
+        )
+    finder = WheelFinder(indexes, target, platform)
+    try:
+        return closure(
+            requirement,
+            finder,
+            target.markers(platform),
+            metadata,
+            lambda project: _in_background(pool, indexes, project),
+        )
+    except ResolveError as error:
+        place = f"{name} ({platform})"
+        error.on = f"{place}: {error.on}" if error.on else place
+        raise
+
+
+def _in_background(pool: ThreadPoolExecutor, indexes: PackageIndexes, project: str) -> None:
+    # A failure is kept in the page's own future, and raised to whoever needs the page.
+    pool.submit(indexes.project, project)
+
+
+class _MetadataCache:
+    """Each wheel's metadata once, also where platforms share the wheel."""
+
+    def __init__(self, context: ResolveContext) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._known: dict[str, WheelMetadata] = {}
+
+    def __call__(self, wheel: IndexFile) -> WheelMetadata:
+        from lockbuild.resolve.wheel_metadata import read_metadata
+
+        with self._lock:
+            known = self._known.get(wheel.url)
+        if known is None:
+            known = read_metadata(self._context.http, wheel)
+            with self._lock:
+                self._known[wheel.url] = known
+        return known
+
+
+def _source(wheel: Wheel, trees: list[str], context: ResolveContext) -> Source:
+    from packageurl import PackageURL
+    from packaging.utils import parse_wheel_filename
+
+    file = wheel.file
+    digest: Digest | None = file.sha256
+    if digest is None:
+        raise ResolveError(
+            "the index publishes no SHA-256 of it, so it cannot be locked",
+            on=file.name,
+            hint="use an index that publishes sha256 digests",
+        )
+    project, version, _, _ = parse_wheel_filename(file.name)
+    return Source(
+        purl=PackageURL(type="pypi", name=project, version=str(version)).to_string(),
+        path=file.name,
+        size=file.size if file.size is not None else context.http.size(file.url),
+        sha256=digest,
+        trees=trees,
+    )
