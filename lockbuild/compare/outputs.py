@@ -47,7 +47,7 @@ def compare(
 
 
 def first_difference(left: Path, right: Path) -> int | None:
-    """The byte offset where two files begin to differ (the shorter one's size if it is a prefix); None if they do not."""
+    """The byte offset where two files begin to differ (a shorter one may end there); None where they do not."""
     offset = 0
     with left.open("rb") as a, right.open("rb") as b:
         while True:

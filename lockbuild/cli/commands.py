@@ -1,0 +1,220 @@
+"""Each command: arguments -> workflow -> printed result -> exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lockbuild.cli.progress import Progress
+from lockbuild.cli.result import Printer
+from lockbuild.errors import ExitStatus, UsageError
+from lockbuild.store import Store
+from lockbuild.workflow.project import Project, find_project, load_project
+from lockbuild.workflow.workspace import ProjectPaths, Workspace
+
+
+def run(arguments: argparse.Namespace) -> ExitStatus:
+    """Run the command that ``arguments`` name."""
+    printer = Printer(as_json=arguments.json, quiet=arguments.quiet)
+    if arguments.command == "schema":
+        return _schema(arguments, printer)
+    with Progress(quiet=arguments.quiet, verbose=arguments.verbose) as progress:
+        workspace = Workspace(
+            store=Store(store_directory(arguments.store, os.environ)),
+            environ=dict(os.environ),
+            report=progress,
+            now=datetime.now(UTC),
+            offline=arguments.offline,
+            backend_name=arguments.backend,
+        )
+        return _COMMANDS[arguments.command](arguments, workspace, printer, progress)
+
+
+def store_directory(chosen: Path | None, environ: Any) -> Path:
+    """--store, else LOCKBUILD_STORE, else the platform's cache directory."""
+    if chosen is not None:
+        return chosen.absolute()
+    if environ.get("LOCKBUILD_STORE"):
+        return Path(environ["LOCKBUILD_STORE"]).absolute()
+    import platformdirs
+
+    return platformdirs.user_cache_path("lockbuild") / "store"
+
+
+def _project(arguments: argparse.Namespace) -> Project:
+    return load_project(_paths(arguments))
+
+
+def _paths(arguments: argparse.Namespace) -> ProjectPaths:
+    if arguments.project is None:
+        return find_project(Path.cwd())
+    paths = ProjectPaths(arguments.project.absolute())
+    if not paths.manifest.is_file():
+        raise UsageError(f"there is no {paths.manifest.name} in it", on=str(paths.directory))
+    return paths
+
+
+def _targets(arguments: argparse.Namespace, project: Project) -> list[str]:
+    from lockbuild.workflow.session import choose_target
+
+    if not arguments.targets:
+        return list(project.manifest.project.targets)
+    return [choose_target(project, name) for name in dict.fromkeys(arguments.targets)]
+
+
+def _output(arguments: argparse.Namespace) -> Path | None:
+    return None if arguments.output is None else arguments.output.absolute()
+
+
+def _lock(
+    arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
+) -> ExitStatus:
+    from lockbuild.workflow.changes import pin_changes
+    from lockbuild.workflow.lock import LockOptions, check_lock, update_lock
+
+    project = _project(arguments)
+    if arguments.check:
+        changes = check_lock(project)
+        printer.lock_check(project, changes)
+        return ExitStatus.DIFFERENT if changes else ExitStatus.OK
+    options = LockOptions(
+        upgrade=None if arguments.upgrade is None else frozenset(arguments.upgrade),
+        allow_expired=arguments.allow_expired,
+    )
+    platforms = _platforms(arguments, workspace, project)
+    old, new = update_lock(workspace, project, options, dry_run=arguments.dry_run, platforms=platforms)
+    progress.close()
+    printer.lock(project, pin_changes(old, new), new, written=not arguments.dry_run)
+    return ExitStatus.OK
+
+
+def _platforms(arguments: argparse.Namespace, workspace: Workspace, project: Project) -> list[Any]:
+    from lockbuild.model.platform import Platform
+
+    if not arguments.materialise:
+        if arguments.platform:
+            raise UsageError("--platform goes with --materialise; a lock is always for all of its platforms")
+        return []
+    if not arguments.platform:
+        return [workspace.platform]
+    try:
+        return [Platform.parse(text) for text in arguments.platform]
+    except ValueError as error:
+        raise UsageError(f"--platform: {error}") from None
+
+
+def _sync(
+    arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
+) -> ExitStatus:
+    from lockbuild.workflow.project import load_lock, require_current
+    from lockbuild.workflow.sync import sync
+
+    project = _project(arguments)
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    synced = sync(workspace, project, lock, workspace.platform)
+    progress.close()
+    printer.synced(synced)
+    return ExitStatus.OK
+
+
+def _build(
+    arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
+) -> ExitStatus:
+    from lockbuild.workflow.build import build
+
+    project = _project(arguments)
+    results = build(workspace, project, _targets(arguments, project), _output(arguments))
+    progress.close()
+    printer.built(results)
+    return ExitStatus.OK
+
+
+def _reproduce(
+    arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
+) -> ExitStatus:
+    from lockbuild.workflow import reproduce
+
+    project = _project(arguments)
+    targets = _targets(arguments, project)
+    if arguments.output is not None and (arguments.record or arguments.twice):
+        raise UsageError("-o goes with --check-hash")
+    if arguments.record:
+        outcomes = reproduce.record(workspace, project, targets)
+        progress.close()
+        printer.recorded(project, outcomes)
+        return ExitStatus.OK
+    if arguments.twice:
+        comparisons = reproduce.twice(workspace, project, targets)
+    else:
+        comparisons = reproduce.check_hash(workspace, project, targets, _output(arguments))
+    progress.close()
+    printer.compared(comparisons, with_lock=not arguments.twice)
+    return ExitStatus.OK if all(comparison.same for comparison in comparisons) else ExitStatus.DIFFERENT
+
+
+def _inside(arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress) -> int:
+    import sys
+
+    from lockbuild.workflow.run import run_command
+    from lockbuild.workflow.session import choose_target
+
+    project = _project(arguments)
+    shell = arguments.command == "shell"
+    command = ["/bin/bash", "--norc"] if shell else arguments.argv
+    progress.outputs_to(sys.stdout.buffer)
+    return run_command(
+        workspace,
+        project,
+        choose_target(project, arguments.target),
+        command,
+        interactive=shell or (sys.stdin.isatty() and sys.stdout.isatty()),
+        failed=arguments.failed,
+    )
+
+
+def _store(
+    arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
+) -> ExitStatus:
+    from lockbuild.workflow import store
+
+    if arguments.verb == "path":
+        from lockbuild.workflow.run import tree_directory
+
+        directory = tree_directory(workspace, _project(arguments), arguments.name)
+        progress.close()
+        printer.path(directory)
+        return ExitStatus.OK
+    if arguments.verb == "verify":
+        damages = store.verify(workspace, repair=arguments.repair)
+        progress.close()
+        printer.damages(damages, repaired=arguments.repair)
+        return ExitStatus.INTEGRITY if damages else ExitStatus.OK
+    if arguments.verb == "gc":
+        collected = store.collect(workspace, dry_run=arguments.dry_run)
+        progress.close()
+        printer.collected(collected, dry_run=arguments.dry_run)
+        return ExitStatus.OK
+    printer.stats(workspace.store.root, workspace.store.stats())
+    return ExitStatus.OK
+
+
+def _schema(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
+    from lockbuild.workflow.schema import json_schema
+
+    printer.raw(json_schema(arguments.format))
+    return ExitStatus.OK
+
+
+_COMMANDS: dict[str, Any] = {
+    "lock": _lock,
+    "sync": _sync,
+    "build": _build,
+    "reproduce": _reproduce,
+    "run": _inside,
+    "shell": _inside,
+    "store": _store,
+}

@@ -1,0 +1,239 @@
+"""Results on stdout: text for people, or one JSON object for machines (schema: docs/formats.md, "JSON output")."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockbuild.errors import InvalidFileError, LockbuildError
+from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison, FileComparison, Verdict
+
+if TYPE_CHECKING:
+    from lockbuild.model.lock import Lock
+    from lockbuild.store import Collected, Damage, Stats
+    from lockbuild.workflow.changes import PinChange
+    from lockbuild.workflow.project import KeyChange, Project
+    from lockbuild.workflow.sync import Synced
+
+
+def print_error(error: LockbuildError, *, as_json: bool) -> None:
+    """An error on stderr as text; with --json as an object on stdout."""
+    if as_json:
+        value: dict[str, Any] = {
+            "what": error.what,
+            "on": error.on,
+            "hint": error.hint,
+            "status": int(error.status),
+        }
+        if isinstance(error, InvalidFileError):
+            value["problems"] = [{"key": p.key, "message": p.message} for p in error.problems]
+        _write_json({"error": value})
+    else:
+        sys.stdout.flush()
+        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.flush()
+
+
+class Printer:
+    """Prints one command's result. ``quiet`` leaves out what only reassures."""
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self._json = as_json
+        self._quiet = quiet
+
+    def raw(self, text: str) -> None:
+        """Text that is data itself."""
+        sys.stdout.write(text)
+
+    def path(self, path: Path) -> None:
+        """One path."""
+        self._say({"path": str(path)}, str(path))
+
+    def lock_check(self, project: Project, changes: list[KeyChange]) -> None:
+        """Whether a lock is current, and which keys changed if not."""
+        value = {
+            "current": not changes,
+            "changes": [{"key": c.key, "old": c.old, "new": c.new} for c in changes],
+        }
+        if not changes:
+            self._say(value, f"{project.paths.lock.name} is current", reassurance=True)
+            return
+        lines = "".join(f"\n  {change}" for change in changes)
+        self._say(value, f"{project.paths.lock.name} does not belong to the manifest; changed:{lines}")
+
+    def lock(self, project: Project, changes: list[PinChange], lock: Lock, *, written: bool) -> None:
+        """What locking changed, as a table of old -> new."""
+        value = {
+            "lock": str(project.paths.lock),
+            "written": written,
+            "changes": [{"name": c.name, "old": c.old, "new": c.new} for c in changes],
+        }
+        if not changes:
+            self._say(value, f"{project.paths.lock.name}: nothing changes", reassurance=True)
+            return
+        added = [change for change in changes if change.old is None]
+        shown = changes if len(added) < len(changes) or len(changes) <= 20 else []
+        lines = _table([(c.name, c.old or "-", c.new or "-") for c in shown])
+        done = "wrote" if written else "would write"
+        megabytes = sum(source.size or 0 for source in lock.sources) / 1e6
+        summary = f"{done} {project.paths.lock.name}: {len(lock.sources)} sources, {megabytes:.0f} MB"
+        self._say(value, "\n".join([*lines, summary]))
+
+    def synced(self, synced: Synced) -> None:
+        """What a sync made."""
+        environment = synced.environment
+        value = {
+            "platform": str(environment.platform),
+            "image": str(synced.image.config_digest),
+            "manifest": str(synced.image.manifest_digest),
+            "trees": {name: str(digest) for name, digest in sorted(synced.trees.items())},
+            "made": list(synced.made),
+        }
+        made = f"made {', '.join(synced.made)}" if synced.made else "nothing to do"
+        self._say(value, f"{environment.platform} {synced.image.config_digest}: {made}", reassurance=True)
+
+    def built(self, results: Iterable[tuple[BuildOutcome, Path]]) -> None:
+        """Builds and where their outputs are."""
+        values, lines = [], []
+        for outcome, directory in results:
+            values.append({**_outcome(outcome), "directory": str(directory)})
+            lines.append(f"{outcome.target}: {directory} ({outcome.backend}, {outcome.seconds:.1f} s)")
+            lines.extend(f"  {file.sha256.hex}  {file.path}" for file in outcome.files)
+        self._say({"targets": values}, "\n".join(lines))
+
+    def recorded(self, project: Project, outcomes: Iterable[BuildOutcome]) -> None:
+        """Hashes that were written into the lock."""
+        values, lines = [], []
+        for outcome in outcomes:
+            values.append(_outcome(outcome))
+            lines.append(f"{outcome.target}: recorded in {project.paths.lock.name}, input {outcome.input}")
+            lines.extend(f"  {file.sha256.hex}  {file.path}" for file in outcome.files)
+        self._say({"targets": values}, "\n".join(lines))
+
+    def compared(self, comparisons: Iterable[Comparison], *, with_lock: bool) -> None:
+        """Each output: same or not, and where not what differs."""
+        values, lines = [], []
+        for comparison in comparisons:
+            values.append(_comparison(comparison))
+            against = "as the lock records" if with_lock else "twice the same"
+            differing = sum(file.verdict is not Verdict.SAME for file in comparison.files)
+            total = len(comparison.files)
+            verdict = (
+                f"reproduced, {against}" if comparison.same else f"{differing} of {total} outputs differ"
+            )
+            lines.append(f"{comparison.target}: {verdict}")
+            for file in comparison.files:
+                lines.extend(_comparison_lines(file))
+            if comparison.stale_input is not None:
+                lines.append(
+                    f"  the inputs are not those that the record was made from ({comparison.stale_input}); "
+                    "`lockbuild reproduce --record` records anew"
+                )
+        self._say({"targets": values}, "\n".join(lines))
+
+    def damages(self, damages: list[Damage], *, repaired: bool) -> None:
+        """What is damaged in the store."""
+        value = {"damaged": [{"digest": str(d.digest), "kind": d.kind, "detail": d.detail} for d in damages]}
+        if not damages:
+            self._say(value, "every blob and tree has its digest", reassurance=True)
+            return
+        done = "removed; run `lockbuild sync` to bring it back" if repaired else "--repair removes it"
+        self._say(value, "\n".join([*(f"{d.kind} {d.digest}: {d.detail}" for d in damages), done]))
+
+    def collected(self, collected: Collected, *, dry_run: bool) -> None:
+        """What a garbage collection freed."""
+        value = {
+            "blobs": collected.blobs,
+            "trees": collected.trees,
+            "bytes": collected.bytes,
+            "dry_run": dry_run,
+        }
+        done = "would free" if dry_run else "freed"
+        self._say(
+            value,
+            f"{done} {collected.bytes / 1e6:.1f} MB in {collected.blobs} blobs and {collected.trees} trees",
+        )
+
+    def stats(self, root: Path, stats: Stats) -> None:
+        """What is in the store."""
+        value = {
+            "store": str(root),
+            "blobs": stats.blobs,
+            "blob_bytes": stats.blob_bytes,
+            "trees": stats.trees,
+            "tree_bytes": stats.tree_bytes,
+        }
+        self._say(
+            value,
+            f"{root}\n  {stats.blobs} blobs, {stats.blob_bytes / 1e6:.1f} MB\n"
+            f"  {stats.trees} trees, {stats.tree_bytes / 1e6:.1f} MB",
+        )
+
+    def _say(self, value: Mapping[str, Any], text: str, *, reassurance: bool = False) -> None:
+        if self._json:
+            _write_json(value)
+        elif not (reassurance and self._quiet):
+            sys.stdout.write(text + "\n")
+
+
+def _write_json(value: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _file(file: BuiltFile | None) -> dict[str, Any] | None:
+    return None if file is None else {"path": file.path, "size": file.size, "sha256": file.sha256.hex}
+
+
+def _outcome(outcome: BuildOutcome) -> dict[str, Any]:
+    return {
+        "target": outcome.target,
+        "input": str(outcome.input),
+        "backend": outcome.backend,
+        "reproducible": outcome.reproducible,
+        "seconds": round(outcome.seconds, 3),
+        "files": [_file(file) for file in outcome.files],
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "target": comparison.target,
+        "same": comparison.same,
+        "stale_input": None if comparison.stale_input is None else str(comparison.stale_input),
+        "files": [
+            {
+                "path": file.path,
+                "verdict": str(file.verdict),
+                "recorded": _file(file.recorded),
+                "found": _file(file.found),
+                "first_difference": file.first_difference,
+                "hints": list(file.hints),
+            }
+            for file in comparison.files
+        ],
+    }
+
+
+def _comparison_lines(file: FileComparison) -> list[str]:
+    if file.verdict is Verdict.SAME:
+        assert file.found is not None
+        return [f"  same       {file.path}  {file.found.size} bytes  {file.found.sha256.hex}"]
+    lines = [f"  {file.verdict:<10} {file.path}"]
+    for name, side in (("recorded", file.recorded), ("found", file.found)):
+        told = f"{side.size} bytes  {side.sha256.hex}" if side else "no such file"
+        lines.append(f"    {name:<8} {told}")
+    if file.first_difference is not None:
+        lines.append(f"    first difference at byte {file.first_difference}")
+    lines.extend(f"    {hint}" for hint in file.hints)
+    return lines
+
+
+def _table(rows: list[tuple[str, str, str]]) -> list[str]:
+    if not rows:
+        return []
+    name = max(len(row[0]) for row in rows)
+    old = max(len(row[1]) for row in rows)
+    return [f"  {row[0]:<{name}}  {row[1]:<{old}}  ->  {row[2]}" for row in rows]

@@ -1,0 +1,137 @@
+"""``lockbuild build``: a target's steps in its sandbox, its outputs in place as one."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lockbuild.build.outputs import check_destination, collect, publish
+from lockbuild.build.run import run_steps
+from lockbuild.compare.hints import sandbox_paths
+from lockbuild.errors import BuildError
+from lockbuild.events import Note
+from lockbuild.model.outcome import BuildOutcome
+from lockbuild.sandbox.backend import Session
+from lockbuild.workflow.project import Project, load_lock, require_current
+from lockbuild.workflow.session import Prepared, failed_directory, prepare, shell_line
+from lockbuild.workflow.sync import Synced, sync
+from lockbuild.workflow.workspace import Workspace
+
+DEFAULT_OUTPUT = "dist"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished build whose outputs are still in ``directory``, a scratch directory."""
+
+    outcome: BuildOutcome
+    directory: Path
+
+
+def output_directory(project: Project, target: str, chosen: Path | None) -> Path:
+    """Where a target's outputs go: dist, or dist/TARGET in a project of several targets, or what was chosen."""
+    root = chosen or project.paths.directory / DEFAULT_OUTPUT
+    return root if len(project.manifest.project.targets) == 1 else root / target
+
+
+def build(
+    workspace: Workspace, project: Project, targets: list[str], chosen: Path | None
+) -> list[tuple[BuildOutcome, Path]]:
+    """Build each target and put its outputs in place; each outcome with the directory where they are."""
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    for target in targets:
+        check_destination(output_directory(project, target, chosen))
+    synced = sync(workspace, project, lock, workspace.platform)
+    results = []
+    for target in targets:
+        destination = output_directory(project, target, chosen)
+        with build_once(workspace, project, synced, target, output_root(project, chosen)) as built:
+            publish(built.directory, built.outcome.files, destination)
+        results.append((built.outcome, destination))
+    return results
+
+
+def output_root(project: Project, chosen: Path | None) -> Path:
+    """The directory that all targets' outputs are below; it is no source of any of them."""
+    return chosen or project.paths.directory / DEFAULT_OUTPUT
+
+
+@contextmanager
+def build_once(
+    workspace: Workspace, project: Project, synced: Synced, target: str, outputs: Path
+) -> Iterator[Built]:
+    """Build a target; its outputs are in ``Built.directory`` until the context ends.
+
+    BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
+    """
+    prepared = prepare(workspace, project, synced, target, outputs)
+    log_file = project.paths.state / "logs" / f"{target}.log"
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with workspace.store.scratch() as scratch:
+        with workspace.backend.session(prepared.spec) as session:
+            try:
+                with log_file.open("wb") as log:
+                    run_steps(prepared.plan, session, log, report=workspace.report)
+                collected = scratch / "outputs"
+                collected.mkdir()
+                files = collect(
+                    lambda into, select: session.export(prepared.plan.directory, into, select=select),
+                    prepared.plan.outputs,
+                    collected,
+                )
+            except BuildError as error:
+                raise _explained(workspace, project, prepared, session, error, log_file) from None
+        _warn_of_paths(workspace, collected, [file.path for file in files])
+        yield Built(
+            BuildOutcome(
+                target=target,
+                input=prepared.plan.digest(),
+                files=tuple(files),
+                backend=workspace.backend.name,
+                reproducible=workspace.backend.guarantees.reproducible,
+                seconds=time.monotonic() - started,
+            ),
+            collected,
+        )
+
+
+def _explained(
+    workspace: Workspace,
+    project: Project,
+    prepared: Prepared,
+    session: Session,
+    error: BuildError,
+    log_file: Path,
+) -> BuildError:
+    """The same failure with the log and the line that enters the sandbox, whose build directory is kept."""
+    kept = failed_directory(project, prepared.plan.name)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    session.export(prepared.plan.directory, kept)
+    hint = f"{error.hint}\n" if error.hint else ""
+    return BuildError(
+        error.what,
+        on=error.on or prepared.plan.name,
+        hint=f"{hint}log: {log_file}\nenter the sandbox as this left it: "
+        + shell_line(workspace, project, prepared.plan.name),
+    )
+
+
+def _warn_of_paths(workspace: Workspace, directory: Path, files: list[str]) -> None:
+    for file in files:
+        found = sandbox_paths(directory / file)
+        if found:
+            workspace.report(
+                Note(
+                    f"{file} contains a path of the sandbox: {found[0]}\n"
+                    "hint: a compiler that does not go through emcc, -grecord-command-line, or a configure step "
+                    "that stores paths put it there; it is the same for everyone, but says where it was built",
+                    level="warning",
+                )
+            )

@@ -1,0 +1,65 @@
+"""What changed between two locks, as a person reads it: name, old, new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lockbuild.model.lock import Lock, Source
+
+
+@dataclass(frozen=True, slots=True)
+class PinChange:
+    """A pin before and after; ``old`` or ``new`` is None where it was added or removed."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+def pin_changes(old: Lock | None, new: Lock) -> list[PinChange]:
+    """Every pin that differs, sorted by name: versions of sources, digests of trees, images, indexes."""
+    before = dict(_pins(old)) if old else {}
+    after = dict(_pins(new))
+    return [
+        PinChange(name, before.get(name), after.get(name))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _pins(lock: Lock) -> Iterator[tuple[str, str]]:
+    versions: dict[str, list[str]] = {}
+    for source in lock.sources:
+        name, version = _name_and_version(source)
+        versions.setdefault(name, []).append(version)
+    for name, found in versions.items():
+        yield name, ", ".join(sorted(found))
+    for tree in lock.trees:
+        yield (
+            f"tree {tree.name} ({tree.platform})",
+            _short(str(tree.digest)) if tree.digest else "not materialised",
+        )
+    for platform, environment in lock.environments.items():
+        yield f"image ({platform})", _short(str(environment.image))
+    for suite in lock.suites:
+        expired = ", expired" if suite.expired else ""
+        yield f"suite {suite.name}", f"{suite.date}{expired}"
+
+
+def _name_and_version(source: Source) -> tuple[str, str]:
+    """``pkg:deb/debian/libc6@2.43-7?arch=amd64`` as ("deb libc6 (amd64)", "2.43-7 12ab34cd…")."""
+    from packageurl import PackageURL
+
+    purl = PackageURL.from_string(source.purl)
+    qualifiers = purl.qualifiers if isinstance(purl.qualifiers, dict) else {}
+    architecture = f" ({qualifiers['arch']})" if "arch" in qualifiers else ""
+    file = "" if purl.type != "pypi" else f" {source.location.rsplit('-', 1)[-1]}"
+    return (
+        f"{purl.type} {purl.name}{architecture}{file}",
+        f"{purl.version or ''} {source.sha256.short}".strip(),
+    )
+
+
+def _short(digest: str) -> str:
+    return digest[: len("sha256:") + 12]

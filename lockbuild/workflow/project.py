@@ -1,0 +1,172 @@
+"""Reading a project: its manifest, its toolchain and its lock, and whether they belong together."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import lockbuild
+from lockbuild.errors import StaleLockError, UsageError
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import InputValue, Lock, ManifestRecord
+from lockbuild.model.lockfile import dumps, loads
+from lockbuild.model.manifest import Manifest, ProjectFile, Toolchain
+from lockbuild.model.read import parse_toml, validate
+from lockbuild.workflow.workspace import MANIFEST_NAME, ProjectPaths
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project whose manifests were read and are valid."""
+
+    paths: ProjectPaths
+    manifest: Manifest
+
+
+def find_project(start: Path) -> ProjectPaths:
+    """The project that ``start`` is in: the nearest directory upwards with a manifest."""
+    for directory in (start, *start.parents):
+        if (directory / MANIFEST_NAME).is_file():
+            return ProjectPaths(directory)
+    raise UsageError(
+        f"there is no {MANIFEST_NAME} here or above",
+        on=str(start),
+        hint="go into a project, or name one with --project DIR",
+    )
+
+
+def load_project(paths: ProjectPaths) -> Project:
+    """Read lockbuild.toml and the toolchain that it names."""
+    project = validate(ProjectFile, _toml(paths.manifest), str(paths.manifest))
+    file = _toolchain_file(project.project.toolchain, paths)
+    return Project(paths, Manifest(project=project, toolchain=validate(Toolchain, _toml(file), str(file))))
+
+
+def load_lock(paths: ProjectPaths) -> Lock:
+    """Read lockbuild.lock; UsageError where there is none."""
+    lock = load_lock_if_any(paths)
+    if lock is None:
+        raise UsageError("there is no lock yet", on=str(paths.lock), hint="run `lockbuild lock`")
+    return lock
+
+
+def load_lock_if_any(paths: ProjectPaths) -> Lock | None:
+    """Read lockbuild.lock; None where there is none."""
+    text = read_text(paths.lock)
+    return None if text is None else loads(text, str(paths.lock))
+
+
+def read_text(file: Path) -> str | None:
+    """The text of a UTF-8 file; None where there is none."""
+    try:
+        return file.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"it is not UTF-8 text (byte {error.start})", on=str(file)) from None
+    except OSError as error:
+        raise UsageError(f"it cannot be read: {error.strerror}", on=str(file)) from None
+
+
+def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
+    """Write the lock atomically; False where it already had these bytes."""
+    import os
+    import tempfile
+
+    text = dumps(lock).encode()
+    if paths.lock.exists() and paths.lock.read_bytes() == text:
+        return False
+    descriptor, name = tempfile.mkstemp(prefix=f".{paths.lock.name}.", dir=paths.directory)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        mode = paths.lock.stat().st_mode & 0o777 if paths.lock.exists() else 0o644
+        Path(name).chmod(mode)
+        Path(name).replace(paths.lock)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return True
+
+
+def manifest_record(manifest: Manifest) -> ManifestRecord:
+    """What a lock says of the manifest that it was made from."""
+    import json
+
+    inputs = manifest.inputs()
+    canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return ManifestRecord(digest=Digest.of(canonical.encode()), inputs=inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """A key of the manifest and its value before and after; None where the key was not there."""
+
+    key: str
+    old: InputValue | None
+    new: InputValue | None
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_shown(self.old)} -> {_shown(self.new)}"
+
+
+def manifest_changes(lock: Lock, manifest: Manifest) -> list[KeyChange]:
+    """The keys of the manifest that are not as the lock was made from them, sorted."""
+    old, new = lock.manifest.inputs, manifest.inputs()
+    return [
+        KeyChange(key, old.get(key), new.get(key))
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+
+
+def require_current(project: Project, lock: Lock) -> None:
+    """StaleLockError where the lock was made from another manifest, naming each key that changed."""
+    changes = manifest_changes(lock, project.manifest)
+    if changes:
+        lines = "".join(f"\n  {change}" for change in changes)
+        raise StaleLockError(
+            f"the lock does not belong to this manifest; since it was made, this changed:{lines}",
+            on=str(project.paths.lock),
+            hint="run `lockbuild lock`; it keeps every pin that these keys do not touch",
+        )
+
+
+def shipped_toolchains() -> dict[str, Path]:
+    """The toolchain manifests that come with lockbuild, by name."""
+    package = Path(lockbuild.__file__).parent
+    for directory in (package / "data" / "toolchains", package.parent / "toolchains"):
+        if directory.is_dir():
+            return {file.stem: file for file in sorted(directory.glob("*.toml"))}
+    return {}
+
+
+def _toolchain_file(name: str, paths: ProjectPaths) -> Path:
+    if "/" in name or name.endswith(".toml"):
+        return paths.directory / name
+    shipped = shipped_toolchains()
+    if name in shipped:
+        return shipped[name]
+    close = difflib.get_close_matches(name, shipped, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    raise UsageError(
+        f"project.toolchain: there is no toolchain {name!r} (shipped: {', '.join(shipped) or 'none'})",
+        on=str(paths.manifest),
+        hint=f"{meant}A toolchain of your own is named by its path, as ./toolchain.toml",
+    )
+
+
+def _toml(file: Path) -> dict[str, object]:
+    text = read_text(file)
+    if text is None:
+        raise UsageError("there is no such file", on=str(file))
+    return parse_toml(text, str(file))
+
+
+def _shown(value: InputValue | None) -> str:
+    import json
+
+    return "(not there)" if value is None else json.dumps(value, ensure_ascii=False)

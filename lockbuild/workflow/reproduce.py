@@ -1,0 +1,120 @@
+"""``lockbuild reproduce``: build again and compare, with the lock or with itself; or record what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lockbuild.build.outputs import publish
+from lockbuild.compare.outputs import compare
+from lockbuild.errors import InconclusiveError, UsageError
+from lockbuild.events import Note
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import OutputFile, RecordedOutputs
+from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison
+from lockbuild.workflow.build import build_once, output_directory, output_root
+from lockbuild.workflow.project import Project, load_lock, require_current, write_lock
+from lockbuild.workflow.sync import sync
+from lockbuild.workflow.workspace import Workspace
+
+
+def record(workspace: Workspace, project: Project, targets: Sequence[str]) -> list[BuildOutcome]:
+    """Build each target and write its outputs' hashes into the lock. The bytes stay in the store for comparing."""
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    if not workspace.backend.guarantees.reproducible:
+        raise UsageError(
+            f"results of the {workspace.backend.name!r} back-end are never recorded: it guarantees nothing",
+            hint="use --backend bubblewrap or docker",
+        )
+    synced = sync(workspace, project, lock, workspace.platform)
+    outcomes = []
+    recorded: dict[str, RecordedOutputs] = {}
+    for target in targets:
+        with build_once(workspace, project, synced, target, output_root(project, None)) as built:
+            for file in built.outcome.files:
+                workspace.store.add_file(built.directory / file.path, file.sha256)
+        outcomes.append(built.outcome)
+        recorded[target] = RecordedOutputs(
+            input=built.outcome.input,
+            platform=workspace.platform,
+            files=[OutputFile(path=f.path, size=f.size, sha256=f.sha256) for f in built.outcome.files],
+        )
+    current = load_lock(project.paths)  # a build is long: keep what was written meanwhile
+    require_current(project, current)
+    write_lock(project.paths, current.model_copy(update={"outputs": {**current.outputs, **recorded}}))
+    return outcomes
+
+
+def check_hash(
+    workspace: Workspace, project: Project, targets: Sequence[str], chosen: Path | None
+) -> list[Comparison]:
+    """Build each target again and compare with the lock. With ``chosen`` its outputs are put there, too.
+
+    InconclusiveError, before anything is fetched or built, where the lock records nothing for a target.
+    """
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    for target in targets:
+        if target not in lock.outputs:
+            raise InconclusiveError(
+                "the lock records no outputs to compare with",
+                on=f"{project.paths.lock}: outputs.{target}",
+                hint="run `lockbuild reproduce --record` where the outputs are known to be good",
+            )
+    synced = sync(workspace, project, lock, workspace.platform)
+    comparisons = []
+    for target in targets:
+        recorded = lock.outputs[target]
+        if recorded.platform != workspace.platform:
+            workspace.report(
+                Note(
+                    f"the outputs of {target} were recorded on {recorded.platform}, this is {workspace.platform}",
+                    level="warning",
+                )
+            )
+        with build_once(workspace, project, synced, target, output_root(project, chosen)) as built:
+            comparisons.append(
+                compare(
+                    target,
+                    _recorded_files(recorded),
+                    built.outcome.files,
+                    recorded_bytes=lambda digest: _blob(workspace, digest),
+                    found_directory=built.directory,
+                    stale_input=recorded.input if recorded.input != built.outcome.input else None,
+                )
+            )
+            if chosen is not None:
+                publish(built.directory, built.outcome.files, output_directory(project, target, chosen))
+    return comparisons
+
+
+def twice(workspace: Workspace, project: Project, targets: Sequence[str]) -> list[Comparison]:
+    """Build each target two times and compare the two with one another; the lock's records play no part."""
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    synced = sync(workspace, project, lock, workspace.platform)
+    comparisons = []
+    for target in targets:
+        outputs = output_root(project, None)
+        with build_once(workspace, project, synced, target, outputs) as first:
+            originals = {file.sha256: first.directory / file.path for file in first.outcome.files}
+            with build_once(workspace, project, synced, target, outputs) as second:
+                comparisons.append(
+                    compare(
+                        target,
+                        first.outcome.files,
+                        second.outcome.files,
+                        recorded_bytes=originals.get,
+                        found_directory=second.directory,
+                    )
+                )
+    return comparisons
+
+
+def _recorded_files(recorded: RecordedOutputs) -> list[BuiltFile]:
+    return [BuiltFile(file.path, file.size, file.sha256) for file in recorded.files]
+
+
+def _blob(workspace: Workspace, digest: Digest) -> Path | None:
+    return workspace.store.verified_blob(digest) if workspace.store.has_blob(digest) else None

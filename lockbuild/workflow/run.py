@@ -1,0 +1,59 @@
+"""``lockbuild run`` and ``lockbuild shell``: any command inside the environment that builds run in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lockbuild.events import Output
+from lockbuild.workflow.build import output_root
+from lockbuild.workflow.project import Project, load_lock, require_current
+from lockbuild.workflow.session import open_session, prepare
+from lockbuild.workflow.sync import sync
+from lockbuild.workflow.workspace import Workspace
+
+
+def run_command(
+    workspace: Workspace,
+    project: Project,
+    target: str,
+    command: Sequence[str],
+    *,
+    interactive: bool,
+    failed: bool = False,
+) -> int:
+    """Run ``command`` in $BUILD with a target's source, inputs and variables; its exit status.
+
+    ``interactive`` connects it to this terminal. What it writes is gone afterwards.
+    """
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    synced = sync(workspace, project, lock, workspace.platform)
+    prepared = prepare(workspace, project, synced, target, output_root(project, None))
+    with open_session(workspace, project, prepared, failed=failed) as session:
+        if interactive:
+            return session.interactive(
+                command, cwd=prepared.plan.directory, variables=prepared.plan.variables
+            )
+        return session.run(
+            command,
+            cwd=prepared.plan.directory,
+            variables=prepared.plan.variables,
+            output=lambda data: workspace.report(Output(data)),
+        )
+
+
+def tree_directory(workspace: Workspace, project: Project, name: str) -> Path:
+    """The unpacked directory in the store of the tree called ``name``; what ``lockbuild store path`` prints."""
+    from lockbuild.errors import UsageError
+
+    lock = load_lock(project.paths)
+    require_current(project, lock)
+    names = [tree.name for tree in lock.trees if tree.platform in (workspace.platform, "any")]
+    chosen = [known for known in names if known == name or known.partition(".")[2] == name]
+    if len(chosen) != 1:
+        raise UsageError(f"there is no tree {name!r} in the lock (there is: {', '.join(names)})")
+    synced = sync(workspace, project, lock, workspace.platform, load=False)
+    tree = lock.tree(chosen[0], workspace.platform)
+    root = workspace.store.tree_path(synced.trees[tree.id])
+    return root if tree.name.startswith("sources.") else root / tree.mount.lstrip("/")

@@ -1,0 +1,93 @@
+"""A target in its sandbox: the plan, the read-only inputs and the open session, for build, run and shell alike."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lockbuild.build.plan import Plan, plan_target
+from lockbuild.build.snapshot import snapshot
+from lockbuild.errors import UsageError
+from lockbuild.model.environment import ReadOnlyInput, SandboxSpec
+from lockbuild.sandbox.backend import Session
+from lockbuild.workflow.project import Project
+from lockbuild.workflow.sync import Synced
+from lockbuild.workflow.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A target ready to run: its plan, and the sandbox that shows what the plan names."""
+
+    plan: Plan
+    spec: SandboxSpec
+
+
+def choose_target(project: Project, name: str | None) -> str:
+    """The target of that name, or the only one; UsageError otherwise, listing them."""
+    targets = project.manifest.project.targets
+    if name is None and len(targets) == 1:
+        return next(iter(targets))
+    if name in targets:
+        return name
+    said = f"there is no target {name!r}" if name else "the project has several targets; name one"
+    raise UsageError(f"{said} (there is: {', '.join(targets)})", on=str(project.paths.manifest))
+
+
+def prepare(workspace: Workspace, project: Project, synced: Synced, name: str, outputs: Path) -> Prepared:
+    """Snapshot the target's source and plan its build. ``outputs`` is never part of the source."""
+    target = project.manifest.project.targets[name]
+    directory = project.paths.directory / target.source
+    source = snapshot(directory, workspace.store, excluded=project.paths.never_source(outputs))
+    chosen = target.sources if target.sources is not None else list(synced.sources)
+    plan = plan_target(name, target, synced.environment, source, {key: synced.sources[key] for key in chosen})
+    inputs = tuple(ReadOnlyInput(workspace.store.tree_path(digest), mount) for mount, digest in plan.inputs)
+    return Prepared(
+        plan,
+        SandboxSpec(environment=synced.environment, inputs=inputs, image=synced.image.config_digest),
+    )
+
+
+@contextmanager
+def open_session(
+    workspace: Workspace, project: Project, prepared: Prepared, *, failed: bool
+) -> Iterator[Session]:
+    """Enter the sandbox; with ``failed`` the build directory is as the last failed build left it."""
+    with workspace.backend.session(prepared.spec) as session:
+        if failed:
+            kept = failed_directory(project, prepared.plan.name)
+            if not kept.is_dir():
+                raise UsageError(
+                    "no failed build of this target was kept",
+                    on=prepared.plan.name,
+                    hint="leave out --failed",
+                )
+            session.seed(prepared.plan.directory, kept)
+        yield session
+
+
+def failed_directory(project: Project, target: str) -> Path:
+    """Where the build directory of a target's last failed build is kept."""
+    return project.paths.state / "failed" / target
+
+
+def shell_line(workspace: Workspace, project: Project, target: str) -> str:
+    """The command that enters the sandbox as the failed build left it; it can be pasted anywhere."""
+    return shlex.join(
+        [
+            "lockbuild",
+            "shell",
+            "--project",
+            str(project.paths.directory),
+            "--store",
+            str(workspace.store.root),
+            "--backend",
+            workspace.backend.name,
+            "--target",
+            target,
+            "--failed",
+        ]
+    )

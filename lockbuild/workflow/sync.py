@@ -1,0 +1,174 @@
+"""``lockbuild sync``: make the lock real. Fetch, verify, materialise, derive; for an engine, load the image.
+
+Digests that the lock records bind: whatever comes out otherwise is an integrity failure that shows both. A tree
+that the store already has under the recorded digest, or under the recipe of its sources, is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockbuild.environment.compose import compose
+from lockbuild.environment.materialise import materialise, recipe
+from lockbuild.errors import IntegrityError, StaleLockError, UsageError
+from lockbuild.model.digest import Digest
+from lockbuild.model.environment import Environment
+from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree
+from lockbuild.model.platform import Platform
+from lockbuild.workflow.derive import derive_tree
+from lockbuild.workflow.image import environment_image, load_image
+from lockbuild.workflow.project import Project
+from lockbuild.workflow.workspace import Workspace
+
+if TYPE_CHECKING:
+    from lockbuild.oci.image import Image
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a lock was made into. ``trees`` has every tree's digest by tree id; ``sources`` those of project
+    sources by name; ``made`` names the trees that had to be made."""
+
+    environment: Environment
+    image: Image
+    trees: dict[str, Digest]
+    sources: dict[str, Digest]
+    made: tuple[str, ...]
+
+
+def sync(
+    workspace: Workspace, project: Project, lock: Lock, platform: Platform, *, load: bool = True
+) -> Synced:
+    """Make ``lock`` real for ``platform``. With ``load`` and an engine as back-end its image is there afterwards.
+
+    FetchError, IntegrityError; BuildError where a derived tool's steps fail; StaleLockError where a directory
+    of the project is not as it was locked.
+    """
+    if platform not in project.manifest.toolchain.platforms:
+        known = ", ".join(map(str, project.manifest.toolchain.platforms))
+        raise UsageError(
+            f"the toolchain {project.manifest.toolchain.name!r} is not for {platform} (it is for {known})",
+            on=str(project.paths.manifest),
+            hint="add the platform to the toolchain's platforms, then run `lockbuild lock`",
+        )
+    wanted = [tree for tree in lock.trees if tree.platform in (platform, "any")]
+    digests, made = _from_sources(workspace, lock, wanted)
+    for tree in wanted:
+        if tree.unpack == "path":
+            digests[tree.id] = _project_directory(workspace, project, tree)
+    layers = [(tree, digests[tree.id]) for tree in _layers(wanted) if tree.unpack != "derive"]
+    for name in project.manifest.toolchain.derive:
+        tree = lock.tree(f"derive.{name}", platform)
+        digest, fresh = derive_tree(workspace, project, tree, layers, digests)
+        digests[tree.id] = digest
+        if fresh:
+            made.append(tree.name)
+    layers = [(tree, digests[tree.id]) for tree in _layers(wanted)]
+    environment = compose(workspace.store, platform, layers)
+    image = environment_image(project, environment)
+    _check_image(lock, platform, image, project)
+    if load:
+        load_image(workspace, environment, image)
+    workspace.store.add_root(
+        project.paths.lock, trees=digests.values(), blobs=[source.sha256 for source in lock.sources]
+    )
+    return Synced(
+        environment=environment,
+        image=image,
+        trees=digests,
+        sources={
+            tree.name.partition(".")[2]: digests[tree.id]
+            for tree in wanted
+            if tree.name.startswith("sources.")
+        },
+        made=tuple(made),
+    )
+
+
+def materialised(lock: Lock, synced: Synced) -> Lock:
+    """The lock with every digest that ``synced`` found out."""
+    trees = [
+        tree.model_copy(update={"digest": synced.trees.get(tree.id, tree.digest)}) for tree in lock.trees
+    ]
+    record = LockedEnvironment(image=synced.image.config_digest, manifest=synced.image.manifest_digest)
+    environments = {**lock.environments, str(synced.environment.platform): record}
+    return lock.model_copy(update={"trees": trees, "environments": environments})
+
+
+def _from_sources(
+    workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]
+) -> tuple[dict[str, Digest], list[str]]:
+    """The trees that are unpacked from fetched files: their digests, and the names of those made now."""
+    digests: dict[str, Digest] = {}
+    missing: list[LockedTree] = []
+    for tree in trees:
+        if tree.unpack in ("derive", "path"):
+            continue
+        digest = tree.digest or workspace.store.recall(recipe(tree, lock.sources_of(tree)))
+        if digest is not None and workspace.store.has_tree(digest):
+            digests[tree.id] = digest
+        else:
+            missing.append(tree)
+    if missing:
+        _fetch(workspace, lock, missing)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            made = pool.map(
+                lambda tree: materialise(
+                    workspace.store, tree, lock.sources_of(tree), report=workspace.report
+                ),
+                missing,
+            )
+            digests.update(zip((tree.id for tree in missing), made, strict=True))
+    return digests, [tree.name for tree in missing]
+
+
+def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> None:
+    from lockbuild.fetch import Fetcher
+
+    fetcher = Fetcher(
+        workspace.store, workspace.http, workspace.config, report=workspace.report, suites=lock.suites
+    )
+    wanted = {source.sha256: source for tree in trees for source in lock.sources_of(tree)}
+    fetcher.fetch(wanted.values())
+
+
+def _project_directory(workspace: Workspace, project: Project, tree: LockedTree) -> Digest:
+    from lockbuild.build.snapshot import snapshot
+    from lockbuild.model.requests import PathRequest
+
+    request = project.manifest.project.sources[tree.name.partition(".")[2]]
+    assert isinstance(request, PathRequest)
+    digest = snapshot(project.paths.directory / request.path, workspace.store)
+    if digest != tree.digest:
+        raise StaleLockError(
+            f"{request.path} changed since it was locked: {tree.digest} -> {digest}",
+            on=f"{project.paths.manifest}: {tree.name}",
+            hint=f"run `lockbuild lock --upgrade {tree.name}`",
+        )
+    return digest
+
+
+def _layers(trees: Iterable[LockedTree]) -> list[LockedTree]:
+    """The environment's trees, those that change least often first: base, tools, derived tools."""
+    rank = {"base": 0, "tools": 1, "derive": 2}
+    layers = [tree for tree in trees if tree.name.partition(".")[0] in rank]
+    return sorted(layers, key=lambda tree: (rank[tree.name.partition(".")[0]], tree.name))
+
+
+def _check_image(lock: Lock, platform: Platform, image: Image, project: Project) -> None:
+    recorded = lock.environments.get(str(platform))
+    if recorded is None or (recorded.image, recorded.manifest) == (
+        image.config_digest,
+        image.manifest_digest,
+    ):
+        return
+    raise IntegrityError(
+        f"the environment's image came out as {image.config_digest} (manifest {image.manifest_digest}), "
+        f"but the lock records {recorded.image} (manifest {recorded.manifest})",
+        on=f"{project.paths.lock}: environments.{platform}",
+        hint="every tree has its recorded digest, so the lock was edited or made by another version of lockbuild; "
+        "run `lockbuild lock --materialise`",
+    )

@@ -1,0 +1,95 @@
+"""What every verb works with: the store, the configuration and how to report; and where a project's files are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lockbuild.events import Reporter
+from lockbuild.model.platform import Platform
+from lockbuild.store import Store
+
+if TYPE_CHECKING:
+    from lockbuild.config import Config
+    from lockbuild.sandbox.backend import Backend
+    from lockbuild.transport.http import Http
+
+MANIFEST_NAME = "lockbuild.toml"
+LOCK_NAME = "lockbuild.lock"
+STATE_NAME = ".lockbuild"
+BackendName = Literal["auto", "docker", "bubblewrap", "host"]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The surroundings of a command, read once by the command line and passed down."""
+
+    store: Store
+    environ: Mapping[str, str]
+    report: Reporter
+    now: datetime
+    offline: bool = False
+    backend_name: BackendName = "auto"
+
+    @cached_property
+    def config(self) -> Config:
+        """The user's configuration, read when first needed."""
+        from lockbuild.config import load
+
+        return load(self.environ)
+
+    @cached_property
+    def http(self) -> Http:
+        """The one HTTP client of the command."""
+        from lockbuild.transport.http import Http
+
+        return Http(self.config, offline=self.offline, report=self.report)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The sandbox that was asked for, or the best that there is."""
+        from lockbuild.sandbox.select import choose
+
+        return choose(self.backend_name, self.environ, report=self.report)
+
+    @property
+    def platform(self) -> Platform:
+        """The platform of this machine, which is the one that builds run on."""
+        return Platform.of_machine(os.uname().machine)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPaths:
+    """Where the files of a project are. ``state`` holds logs and failed builds; git ignores it by itself."""
+
+    directory: Path
+
+    @property
+    def manifest(self) -> Path:
+        """lockbuild.toml."""
+        return self.directory / MANIFEST_NAME
+
+    @property
+    def lock(self) -> Path:
+        """lockbuild.lock."""
+        return self.directory / LOCK_NAME
+
+    @property
+    def state(self) -> Path:
+        """.lockbuild, made when first asked for."""
+        state = self.directory / STATE_NAME
+        if not state.is_dir():
+            state.mkdir(exist_ok=True)
+        ignore = state / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+        return state
+
+    def never_source(self, outputs: Path) -> frozenset[Path]:
+        """What of the project is no input of a build: its manifest and lock, its state, its outputs."""
+        return frozenset({self.manifest, self.lock, self.directory / STATE_NAME, outputs})
