@@ -1,0 +1,210 @@
+"""Read signed indexes of a suite from the first mirror that can be believed.
+
+``dists/<suite>/InRelease`` is signed; it names every index by SHA-256, so an index is a blob of the
+store and is downloaded once for all locks. ``by-hash`` (Debian's repository format, "indices
+acquisition via hashsums") makes a download independent of a mirror that is being updated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lockbuild.config.apt import snapshot_url
+from lockbuild.config.urls import redact
+from lockbuild.errors import FetchError, IntegrityError, LockbuildError, ResolveError
+from lockbuild.events import Note
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import Suite
+from lockbuild.model.requests import DebianBase, DebianSourceRequest
+from lockbuild.resolve.context import ResolveContext
+from lockbuild.resolve.debian_compression import SUFFIXES, decompress
+from lockbuild.resolve.debian_release import IndexFile, Release, check_release, parse_release, timestamp
+from lockbuild.resolve.debian_signature import verify
+
+_LARGEST_RELEASE = 16 << 20
+_LARGEST_INDEX = 256 << 20
+_LARGEST_UNPACKED = 1 << 30
+_MIRROR_HINT = 'set [debian] mirrors = ["https://…/debian"] in lockbuild\'s config.toml'
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """A suite as it was believed: its ``release``, what the lock records of it, and the ``texts`` asked for."""
+
+    release: Release
+    suite: Suite
+    texts: dict[str, bytes]
+
+
+Wanted = Callable[[Release], Sequence[str]]
+"""The indexes to read, as paths below ``dists/<suite>/`` without a compression suffix; ResolveError where the
+release cannot have them."""
+
+
+def read_indexes(
+    request: DebianBase | DebianSourceRequest, wanted: Wanted, context: ResolveContext
+) -> Indexes:
+    """The signed indexes that ``wanted`` names for the suite of ``request``.
+
+    Mirrors are tried in order; one that fails is reported as a warning. ResolveError where none is configured
+    or the suite is expired; FetchError, IntegrityError as the last of them failed.
+    """
+    bases = _bases(request, context)
+    keyring = context.config.debian_keyring()
+    failures: list[LockbuildError] = []
+    for base in bases:
+        try:
+            return _read(base, request, wanted, keyring, context)
+        except (FetchError, IntegrityError, ResolveError) as error:
+            failures.append(error)
+            if len(bases) > 1:
+                context.report(Note(f"{redact(base)} cannot be used: {error}", "warning"))
+    # What the preferred mirror said is what its owner can mend; the others were warned about.
+    raise failures[0]
+
+
+def _bases(request: DebianBase | DebianSourceRequest, context: ResolveContext) -> list[str]:
+    if request.snapshot is not None:
+        service = context.config.snapshot_service()
+        if service is None:
+            raise ResolveError(
+                f"no snapshot service is known, and the request wants the state of {request.snapshot}",
+                on=request.suite,
+                hint='set [debian] snapshot = "https://…/archive/debian" in lockbuild\'s config.toml',
+            )
+        return [snapshot_url(service, request.snapshot)]
+    mirrors = context.config.debian_mirrors()
+    if not mirrors:
+        raise ResolveError("no mirror of the Debian archive is known", on=request.suite, hint=_MIRROR_HINT)
+    return [mirror.rstrip("/") for mirror in mirrors]
+
+
+def _read(
+    base: str,
+    request: DebianBase | DebianSourceRequest,
+    wanted: Wanted,
+    keyring: Path,
+    context: ResolveContext,
+) -> Indexes:
+    directory = f"{base}/dists/{request.suite}"
+    on = f"{redact(directory)}/InRelease"
+    signed = context.http.get(f"{directory}/InRelease", limit=_LARGEST_RELEASE)
+    release = parse_release(verify(signed, keyring, on=on).text, on=on)
+    moment, allow = context.now, context.allow_expired or request.allow_expired
+    if request.snapshot is not None:
+        # Whoever pins a moment wants what was valid at that moment, not today.
+        moment = datetime.strptime(request.snapshot, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    expired = check_release(
+        release,
+        request.suite,
+        at=moment,
+        allow_expired=allow or context.config.debian.allow_expired,
+        on=on,
+    )
+    if expired and release.valid_until is not None:
+        until = timestamp(release.valid_until)
+        context.report(Note(f"{on} is expired since {until}; accepted as asked", "warning"))
+    texts = {path: _index(directory, path, release, signed, context) for path in wanted(release)}
+    suite = Suite(
+        name=request.suite,
+        codename=release.codename,
+        date=timestamp(release.date),
+        valid_until=timestamp(release.valid_until) if release.valid_until else None,
+        expired="accepted" if expired else None,
+        snapshot=request.snapshot,
+        inrelease=context.store.add_blob(signed),
+    )
+    return Indexes(release, suite, texts)
+
+
+def _index(directory: str, path: str, release: Release, signed: bytes, context: ResolveContext) -> bytes:
+    for suffix in SUFFIXES:
+        listed = release.files.get(path + suffix)
+        if listed is not None:
+            break
+    else:
+        raise IntegrityError(f"it does not list {path}", on=f"{redact(directory)}/InRelease")
+    on = f"{redact(directory)}/{path}{suffix}"
+    data = _kept(listed, context)
+    if data is None:
+        data = _download(directory, path + suffix, listed, release, signed, context)
+        context.store.add_blob(data)
+    plain = release.files.get(path)
+    limit = min(plain.size if plain else _LARGEST_UNPACKED, _LARGEST_UNPACKED)
+    text = decompress(data, suffix, limit=limit, on=on)
+    if plain is not None and len(text) != plain.size:
+        raise IntegrityError(f"it unpacks to {len(text)} bytes; the signed index says {plain.size}", on=on)
+    return text
+
+
+def _kept(listed: IndexFile, context: ResolveContext) -> bytes | None:
+    if not context.store.has_blob(listed.sha256):
+        return None
+    try:
+        return context.store.verified_blob(listed.sha256).read_bytes()
+    except IntegrityError as error:
+        context.report(Note(f"a kept index was damaged and is fetched again: {error.what}", "warning"))
+        return None
+
+
+def _download(
+    directory: str, path: str, listed: IndexFile, release: Release, signed: bytes, context: ResolveContext
+) -> bytes:
+    """The bytes of the index at ``path``, which have the digest that the release lists."""
+    if listed.size > _LARGEST_INDEX:
+        raise IntegrityError(
+            f"it has {listed.size} bytes; the most that is read is {_LARGEST_INDEX}",
+            on=f"{redact(directory)}/{path}",
+        )
+    if release.by_hash:
+        parent = path.rpartition("/")[0]
+        url = f"{directory}/{parent}/by-hash/SHA256/{listed.sha256.hex}"
+        try:
+            data = context.http.get(url, limit=listed.size)
+        except FetchError as error:
+            # Mirrors made by copying often lack by-hash, whatever the release says.
+            context.report(Note(f"no by-hash for {path}: {error.what}", "debug"))
+        else:
+            if Digest.of(data) != listed.sha256:
+                raise _wrong_bytes(redact(url), data, listed)
+            return data
+    url = f"{directory}/{path}"
+    try:
+        data = context.http.get(url, limit=_LARGEST_INDEX)
+    except FetchError:
+        if _moved_on(directory, signed, context):
+            raise _out_of_step(redact(url)) from None
+        raise
+    if Digest.of(data) == listed.sha256:
+        return data
+    if len(data) == listed.size and not _moved_on(directory, signed, context):
+        raise _wrong_bytes(redact(url), data, listed)
+    raise _out_of_step(redact(url))
+
+
+def _moved_on(directory: str, signed: bytes, context: ResolveContext) -> bool:
+    """Whether the mirror serves another InRelease by now."""
+    try:
+        return context.http.get(f"{directory}/InRelease", limit=_LARGEST_RELEASE) != signed
+    except FetchError:
+        return False
+
+
+def _out_of_step(url: str) -> FetchError:
+    return FetchError(
+        "the mirror's index is not the one that its InRelease names: it is in the middle of an update",
+        on=url,
+        hint="try again in some minutes, or use another mirror",
+    )
+
+
+def _wrong_bytes(url: str, data: bytes, listed: IndexFile) -> IntegrityError:
+    return IntegrityError(
+        f"it has the digest {Digest.of(data)} ({len(data)} bytes); "
+        f"the signed index says {listed.sha256} ({listed.size} bytes)",
+        on=url,
+        hint="the mirror, or a proxy before it, serves damaged files; use another one",
+    )

@@ -1,0 +1,168 @@
+"""Say in a sentence or two why packages cannot be installed.
+
+Two kinds of reason: something on the way needs what the suite does not have, found by striking out
+packages until nothing changes; or two packages exclude one another, found in what the search ran into.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from lockbuild.resolve.debian_index import Package
+from lockbuild.resolve.debian_relations import Clause, describe
+from lockbuild.resolve.debian_solver import Absent, Candidate, Choice
+from lockbuild.resolve.debian_universe import Avoid, Choose, Need, Requirement, Universe
+
+_LONGEST_CHAIN = 6
+
+
+def hopeless(universe: Universe, roots: Iterable[Need]) -> dict[Package, Clause]:
+    """The packages that no choice can make installable, each with the clause that it fails on.
+
+    Only what the roots can reach is looked at; conflicts are not.
+    """
+    seen = {package for root in roots for package in universe.packages(root.name) if package in root.allowed}
+    open_ = sorted(seen, key=str)
+    waiting: dict[Package, list[tuple[Package, Clause]]] = {}
+    failed: deque[tuple[Package, Clause]] = deque()
+    left: dict[tuple[Package, Clause], int] = {}
+    while open_:
+        package = open_.pop()
+        for clause in package.depends:
+            satisfiers = universe.satisfiers(clause)
+            left[package, clause] = len(satisfiers)
+            if not satisfiers:
+                failed.append((package, clause))
+            for other in satisfiers:
+                waiting.setdefault(other, []).append((package, clause))
+                if other not in seen:
+                    seen.add(other)
+                    open_.append(other)
+    found: dict[Package, Clause] = {}
+    while failed:
+        package, clause = failed.popleft()
+        if package in found:
+            continue
+        found[package] = clause
+        for dependent in waiting.get(package, ()):
+            left[dependent] -= 1
+            if left[dependent] == 0:
+                failed.append(dependent)
+    return found
+
+
+def explain_missing(universe: Universe, root: Need, lost: dict[Package, Clause]) -> str:
+    """Why ``root``, whose every version is in ``lost``, cannot be installed: the chain down to what is missing."""
+    package = next(package for package in universe.packages(root.name) if package in root.allowed)
+    steps: list[str] = []
+    visited: set[Package] = set()
+    while True:
+        visited.add(package)
+        clause = lost[package]
+        steps.append(f"{package} needs {describe(clause)}")
+        satisfiers = universe.satisfiers(clause)
+        following = next((other for other in satisfiers if other not in visited), None)
+        if following is None:
+            return f"{_shortened(steps)}, but {_what_there_is(universe, clause)}"
+        package = following
+
+
+def explain_conflict(
+    universe: Universe, roots: Sequence[Need], causes: Sequence[tuple[Requirement, Candidate | None]]
+) -> str:
+    """Why the search failed, from the requirements that it could not meet together."""
+    parents = _shortest_ways(universe, roots)
+    by_name: dict[str, list[tuple[Requirement, Candidate | None]]] = {}
+    for requirement, parent in causes:
+        if not isinstance(requirement, Choose):
+            by_name.setdefault(requirement.name, []).append((requirement, parent))
+    for name in sorted(by_name):
+        facts = by_name[name]
+        for (one, parent), (other, needing) in itertools.permutations(facts, 2):
+            if isinstance(other, Need) and _exclude(universe, name, one, other):
+                verb = "conflicts with" if isinstance(one, Avoid) else "needs"
+                return (
+                    f"{_owner(parent)} {verb} {one.text}{_way(_package(parent), parents)}, "
+                    f"and {_owner(needing)} needs {other.text}{_way(_package(needing), parents)}"
+                )
+    texts = dict.fromkeys(f"{_owner(parent)} needs {requirement.text}" for requirement, parent in causes)
+    return "these contradict one another: " + "; ".join(list(texts)[:_LONGEST_CHAIN])
+
+
+def _exclude(universe: Universe, name: str, one: Requirement, other: Need) -> bool:
+    """Whether no version of ``name`` meets both."""
+    for package in universe.packages(name):
+        if package not in other.allowed:
+            continue
+        if isinstance(one, Need) and package in one.allowed:
+            return False
+        if isinstance(one, Avoid) and package not in one.excluded:
+            return False
+    return True
+
+
+def _what_there_is(universe: Universe, clause: Clause) -> str:
+    for relation in clause:
+        versions = [package.version for package in universe.index.packages(relation.name)]
+        if versions:
+            if relation.admits(versions[0]):
+                return f"{relation.name} {versions[0]} does not serve it"
+            return f"the suite has {relation.name} {' and '.join(versions)}"
+        provided = [
+            f"{relation.name} {provides.version or 'without a version'} (from {package.name})"
+            for package, provides in universe.index.providers(relation.name)
+        ]
+        if provided:
+            return f"the suite has {' and '.join(provided[:3])}"
+    return "the suite has no such package"
+
+
+def _shortest_ways(universe: Universe, roots: Sequence[Need]) -> dict[Package, Package | None]:
+    """For each package that the roots can reach, what needs it on the shortest way there (None for roots)."""
+    parents: dict[Package, Package | None] = {
+        package: None for root in roots for package in universe.packages(root.name) if package in root.allowed
+    }
+    open_ = deque(parents)
+    while open_:
+        package = open_.popleft()
+        for clause in package.depends:
+            for other in universe.satisfiers(clause):
+                if other not in parents:
+                    parents[other] = package
+                    open_.append(other)
+    return parents
+
+
+def _package(parent: Candidate | None) -> Package | None:
+    if isinstance(parent, Choice):
+        return parent.package
+    return None if isinstance(parent, Absent) else parent
+
+
+def _owner(parent: Candidate | None) -> str:
+    if parent is None:
+        return "the request"
+    if isinstance(parent, Choice):
+        return "another package"
+    return str(parent)
+
+
+def _way(package: Package | None, parents: dict[Package, Package | None]) -> str:
+    if package is None:
+        return ""
+    names = []
+    above = parents.get(package)
+    while above is not None:
+        names.append(above.name)
+        above = parents.get(above)
+    if len(names) > _LONGEST_CHAIN:
+        names = [*names[:2], "…", *names[-2:]]
+    return f" (needed by {', by '.join(names)})" if names else ""
+
+
+def _shortened(steps: list[str]) -> str:
+    if len(steps) > _LONGEST_CHAIN:
+        steps = [*steps[:2], "…", *steps[-3:]]
+    return ", ".join(steps)

@@ -1,0 +1,155 @@
+"""Verify a clear-signed file with ``gpgv`` and take from it only what was signed.
+
+RFC 9580 section 7 (cleartext signature framework); the status lines are those of GnuPG's doc/DETAILS.
+What stands before, after or between signed parts is never signed, so a file that has more than one
+signed message is refused. gpgv's exit status is not enough: it is bad when one of several signatures
+is by a key that the keyring lacks, which is normal while Debian changes keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lockbuild.errors import IntegrityError, ResolveError
+
+_BEGIN = b"-----BEGIN PGP SIGNED MESSAGE-----"
+_END = b"-----END PGP SIGNATURE-----"
+_ARMOUR = re.compile(
+    r"-----BEGIN PGP PUBLIC KEY BLOCK-----\r?\n(?:[^\n]*: [^\n]*\n)*\r?\n(.*?)^(?:=[A-Za-z0-9+/]{4}\r?\n)?-----END",
+    re.DOTALL | re.MULTILINE,
+)
+_STATUS = "[GNUPG:] "
+_BAD_SIGNATURES = {
+    "BADSIG": "the text was changed after it was signed",
+    "EXPSIG": "its signature has expired",
+    "EXPKEYSIG": "the key that signed it has expired",
+    "REVKEYSIG": "the key that signed it was revoked",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SignedText:
+    """``text`` as it was signed, and the fingerprints of the ``keys`` whose signatures are good."""
+
+    text: bytes
+    keys: tuple[str, ...]
+
+
+def verify(data: bytes, keyring: Path, *, on: str) -> SignedText:
+    """The signed text of the clear-signed ``data``.
+
+    ``on`` names the file. IntegrityError where no key of ``keyring`` has made a good signature, or where the
+    file holds anything that is not signed; ResolveError where gpgv or the keyring is missing.
+    """
+    _check_frame(data, on)
+    with tempfile.TemporaryDirectory(prefix="lockbuild-gpgv-") as name:
+        directory = Path(name)
+        (directory / "message").write_bytes(data)
+        keys = _binary_keyring(keyring, directory)
+        status, complaint = _run_gpgv(directory, keys)
+        signers = _good_signers(status, complaint, keyring, on)
+        try:
+            text = (directory / "text").read_bytes()
+        except FileNotFoundError:
+            raise IntegrityError("gpgv gave no signed text", on=on) from None
+    return SignedText(text, signers)
+
+
+def _check_frame(data: bytes, on: str) -> None:
+    lines = data.splitlines()
+    if not lines or lines[0].rstrip() != _BEGIN:
+        if _BEGIN in data:
+            raise IntegrityError("there is text before the signed part", on=on)
+        raise IntegrityError("it is not signed", on=on)
+    stripped = [line.rstrip() for line in lines]
+    if stripped.count(_BEGIN) != 1:
+        raise IntegrityError("it has more than one signed part", on=on)
+    if _END not in stripped:
+        raise IntegrityError("its signature is truncated", on=on)
+    if any(stripped[stripped.index(_END) + 1 :]):
+        raise IntegrityError("there is text after the signed part", on=on)
+
+
+def _binary_keyring(keyring: Path, directory: Path) -> Path:
+    """gpgv reads binary keyrings only; apt's configuration may name an armoured one."""
+    try:
+        data = keyring.read_bytes()
+    except OSError as error:
+        raise ResolveError(
+            f"the keyring that signed indexes are verified against cannot be read: {error.strerror}",
+            on=str(keyring),
+            hint="install the package debian-archive-keyring, or set [debian] keyring in lockbuild's config.toml",
+        ) from None
+    if not data.lstrip().startswith(b"-----BEGIN PGP PUBLIC KEY BLOCK-----"):
+        return keyring.absolute()
+    try:
+        blocks = [base64.b64decode(block, validate=False) for block in _ARMOUR.findall(data.decode("ascii"))]
+    except ValueError:
+        blocks = []
+    if not blocks:
+        raise ResolveError("it is not an OpenPGP keyring", on=str(keyring))
+    binary = directory / "keyring.pgp"
+    binary.write_bytes(b"".join(blocks))
+    return binary
+
+
+def _run_gpgv(directory: Path, keyring: Path) -> tuple[list[list[str]], str]:
+    import os
+    import subprocess
+
+    command = ["gpgv", "--homedir", str(directory), "--keyring", str(keyring), "--status-fd", "1"]
+    command += ["--weak-digest", "SHA1", "--output", str(directory / "text"), str(directory / "message")]
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, env=environment, timeout=120, check=False, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise ResolveError(
+            "gpgv is not installed; without it no signed index can be verified",
+            hint="install the package gpgv",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ResolveError("gpgv did not finish within two minutes") from None
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    status = [line[len(_STATUS) :].split() for line in lines if line.startswith(_STATUS)]
+    return [words for words in status if words], done.stderr.decode("utf-8", "replace")
+
+
+def _good_signers(status: list[list[str]], complaint: str, keyring: Path, on: str) -> tuple[str, ...]:
+    if sum(words[0] == "PLAINTEXT" for words in status) > 1:
+        raise IntegrityError("it has more than one signed part", on=on)
+    good: list[str] = []
+    faults: list[str] = []
+    unknown: list[str] = []
+    promising = False
+    for words in status:
+        match words[0]:
+            case "NEWSIG":
+                promising = False
+            case "GOODSIG":
+                promising = True
+            case "VALIDSIG" if promising and len(words) > 1:
+                good.append(words[1])
+            case "BADSIG":
+                raise IntegrityError(_BAD_SIGNATURES["BADSIG"], on=on)
+            case "EXPSIG" | "EXPKEYSIG" | "REVKEYSIG" as keyword:
+                faults.append(_BAD_SIGNATURES[keyword])
+            case "NO_PUBKEY" if len(words) > 1:
+                unknown.append(words[1])
+    if good:
+        return tuple(good)
+    if faults:
+        raise IntegrityError(faults[0], on=on, hint=f"is the keyring {keyring} up to date?")
+    if unknown:
+        raise IntegrityError(
+            f"it is signed by {', '.join(unknown)}, which is not in the keyring {keyring}",
+            on=on,
+            hint="set [debian] keyring in lockbuild's config.toml to the archive's keyring, if you trust this archive",
+        )
+    detail = complaint.strip().splitlines()[-1:] or ["no signature found"]
+    raise IntegrityError(f"its signature could not be verified ({detail[0].strip()})", on=on)

@@ -1,0 +1,140 @@
+"""What satisfies and what contradicts what: Debian Policy 7 and the multiarch specification.
+
+An environment is one architecture, unpacked at once. So Pre-Depends means Depends, Breaks means
+Conflicts, and an architecture qualifier is met by the environment's own packages or not at all:
+``name:any`` by packages that are ``Multi-Arch: allowed``, ``:native`` and the architecture's name by every
+package, another architecture's name by none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lockbuild.resolve.debian_index import Package, PackageIndex
+from lockbuild.resolve.debian_relations import Clause, Relation, describe
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The package ``name`` must be there, in one of the ``allowed`` versions. ``text`` says it as asked."""
+
+    name: str
+    allowed: frozenset[Package]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Avoid:
+    """None of the ``excluded`` versions of ``name`` may be there. ``text`` says it as asked."""
+
+    name: str
+    excluded: frozenset[Package]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """One of several packages must be there."""
+
+    clause: Clause
+
+    @property
+    def text(self) -> str:
+        """The clause as asked."""
+        return describe(self.clause)
+
+
+Requirement = Need | Avoid | Choose
+
+
+class Universe:
+    """The packages of an index, with the relations between them resolved to packages.
+
+    Packages in ``without`` are taken not to exist.
+    """
+
+    def __init__(
+        self, index: PackageIndex, architecture: str, without: frozenset[Package] = frozenset()
+    ) -> None:
+        self.index = index
+        self.architecture = architecture
+        self._without = without
+        self._native = (None, "native", architecture)
+        self._satisfiers: dict[Clause, tuple[Package, ...]] = {}
+        self._requirements: dict[Package, tuple[Requirement, ...]] = {}
+
+    def reduced(self, without: frozenset[Package]) -> Universe:
+        """The same universe lacking also the packages in ``without``."""
+        return Universe(self.index, self.architecture, self._without | without)
+
+    def packages(self, name: str) -> tuple[Package, ...]:
+        """The versions of ``name``, newest first."""
+        found = self.index.packages(name)
+        return tuple(package for package in found if package not in self._without) if self._without else found
+
+    def satisfiers(self, clause: Clause) -> tuple[Package, ...]:
+        """The packages that satisfy ``clause``, the preferred one first.
+
+        Earlier alternatives go before later ones, in each the package of that name before those that provide
+        it, newer versions before older ones.
+        """
+        found = self._satisfiers.get(clause)
+        if found is None:
+            ordered = [package for relation in clause for package in self._satisfying(relation)]
+            found = tuple(package for package in dict.fromkeys(ordered) if package not in self._without)
+            self._satisfiers[clause] = found
+        return found
+
+    def requirements(self, package: Package) -> tuple[Requirement, ...]:
+        """What must hold where ``package`` is there, in a stable order."""
+        found = self._requirements.get(package)
+        if found is None:
+            found = (*map(self.requirement, package.depends), *self._avoided(package))
+            self._requirements[package] = found
+        return found
+
+    def requirement(self, clause: Clause) -> Requirement:
+        """``clause`` as a requirement: of one package where only versions of one can satisfy it."""
+        satisfiers = self.satisfiers(clause)
+        names = {package.name for package in satisfiers}
+        if len(names) != 1:
+            return Choose(clause)
+        return Need(names.pop(), frozenset(satisfiers), describe(clause))
+
+    def _satisfying(self, relation: Relation) -> Iterable[Package]:
+        qualifier = relation.qualifier
+        if qualifier not in self._native and qualifier != "any":
+            return
+        for package in self.index.packages(relation.name):
+            if relation.admits(package.version) and (qualifier != "any" or package.multi_arch == "allowed"):
+                yield package
+        for package, provided in self.index.providers(relation.name):
+            if qualifier == "any":
+                reachable = provided.qualifier == "any" or (
+                    provided.qualifier is None and package.multi_arch == "allowed"
+                )
+            else:
+                reachable = provided.qualifier in self._native
+            if reachable and relation.admits(provided.version):
+                yield package
+
+    def _avoided(self, package: Package) -> Iterable[Avoid]:
+        excluded: dict[str, dict[Package, str]] = {}
+        for relation in package.conflicts:
+            if relation.qualifier not in self._native and relation.qualifier != "any":
+                continue
+            contradicting = [
+                *(other for other in self.index.packages(relation.name) if relation.admits(other.version)),
+                *(
+                    other
+                    for other, provided in self.index.providers(relation.name)
+                    if relation.admits(provided.version)
+                ),
+            ]
+            for other in contradicting:
+                # A package may provide and conflict with one virtual name: "no other of this kind".
+                if other.name != package.name:
+                    excluded.setdefault(other.name, {}).setdefault(other, str(relation))
+        for name, packages in sorted(excluded.items()):
+            yield Avoid(name, frozenset(packages), " and ".join(dict.fromkeys(packages.values())))
