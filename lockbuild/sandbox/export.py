@@ -7,15 +7,21 @@ directory of our own in which nothing is a link yet, and symbolic links last.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO, TYPE_CHECKING
 
 from lockbuild.errors import IntegrityError
 from lockbuild.sandbox.backend import Select
+
+if TYPE_CHECKING:
+    import tarfile
+
+    from typing_extensions import Buffer
 
 _CHUNK = 1 << 20
 
@@ -43,12 +49,12 @@ class Exported:
         if self._select is None:
             self._links.append((self._at(relative), target))
 
-    def file(self, relative: str, source: BinaryIO, *, executable: bool) -> None:
+    def file(self, relative: str, source: IO[bytes], *, executable: bool) -> None:
         """A regular file with the bytes of ``source``."""
         path = self._at(relative)
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(path, flags, 0o600), "wb") as out:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as out:
             shutil.copyfileobj(source, out, _CHUNK)
             os.fchmod(out.fileno(), 0o755 if executable else 0o644)
 
@@ -83,13 +89,13 @@ def export_directory(source: Path, exported: Exported) -> None:
             for entry in sorted(listing, key=lambda item: item.name):
                 relative = prefix + entry.name
                 if entry.is_symlink():
-                    exported.link(relative, os.readlink(entry.path))
+                    exported.link(relative, os.readlink(entry.path))  # noqa: PTH115  Path would tidy the target
                 elif entry.is_dir():
                     exported.directory(relative)
                     pending.append((Path(entry.path), relative + "/"))
                 elif entry.is_file() and exported.wants(relative):
                     descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                    with open(descriptor, "rb") as stream:
+                    with os.fdopen(descriptor, "rb") as stream:
                         executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
                         exported.file(relative, stream, executable=executable)
     exported.close()
@@ -104,7 +110,7 @@ def export_tar(chunks: Iterable[bytes], exported: Exported, again: Callable[[str
     import tarfile
 
     missing: list[str] = []
-    with tarfile.open(fileobj=_Stream(chunks), mode="r|", bufsize=_CHUNK) as archive:
+    with tarfile.open(fileobj=_reader(chunks), mode="r|", bufsize=_CHUNK) as archive:
         for member in archive:
             relative = member.name.rstrip("/").partition("/")[2]
             if not relative:
@@ -114,39 +120,49 @@ def export_tar(chunks: Iterable[bytes], exported: Exported, again: Callable[[str
             elif member.issym():
                 exported.link(relative, member.linkname)
             elif member.isreg() and exported.wants(relative):
-                content = archive.extractfile(member)
-                assert content is not None
-                exported.file(relative, content, executable=bool(member.mode & stat.S_IXUSR))  # type: ignore[arg-type]
+                _extract(archive, member, relative, exported)
             elif member.islnk() and exported.wants(relative):
                 first = member.linkname.partition("/")[2]
                 if not exported.hard_link(relative, first):
                     missing.append(relative)
     for relative in missing:
-        with tarfile.open(fileobj=_Stream(again(relative)), mode="r|", bufsize=_CHUNK) as archive:
+        with tarfile.open(fileobj=_reader(again(relative)), mode="r|", bufsize=_CHUNK) as archive:
             for member in archive:
-                content = archive.extractfile(member)
-                if content is not None:
-                    exported.file(relative, content, executable=bool(member.mode & stat.S_IXUSR))  # type: ignore[arg-type]
-                break
+                if member.isreg():
+                    _extract(archive, member, relative, exported)
+                elif member.issym():
+                    exported.link(relative, member.linkname)
     exported.close()
 
 
-class _Stream:
-    """Chunks of bytes as the readable file that tarfile wants."""
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, relative: str, exported: Exported) -> None:
+    content = archive.extractfile(member)
+    assert content is not None
+    exported.file(relative, content, executable=bool(member.mode & stat.S_IXUSR))
+
+
+def _reader(chunks: Iterable[bytes]) -> io.BufferedReader:
+    return io.BufferedReader(_Chunks(chunks), _CHUNK)
+
+
+class _Chunks(io.RawIOBase):
+    """Chunks of bytes as a readable file."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
         self._rest = b""
 
-    def read(self, size: int) -> bytes:
-        parts = [self._rest]
-        have = len(self._rest)
-        while have < size:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer).cast("B")
+        while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
-                break
-            parts.append(chunk)
-            have += len(chunk)
-        data = b"".join(parts)
-        self._rest = data[size:]
-        return data[:size]
+                return 0
+            self._rest = chunk
+        size = min(len(view), len(self._rest))
+        view[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

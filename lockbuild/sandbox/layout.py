@@ -40,7 +40,9 @@ def base_tree(spec: SandboxSpec) -> Path:
 
 def read_only_mounts(spec: SandboxSpec) -> list[Mount]:
     """The tools and inputs of ``spec``, and where they stand; not the base."""
-    tools = [Mount(mounted_directory(tree), tree.mount) for tree in spec.environment.trees if tree.mount != "/"]
+    tools = [
+        Mount(mounted_directory(tree), tree.mount) for tree in spec.environment.trees if tree.mount != "/"
+    ]
     return tools + [Mount(item.directory, item.mount) for item in spec.inputs]
 
 
@@ -68,7 +70,9 @@ def compose(base: Path, mounts: Iterable[Mount], skeleton: Path) -> list[Mount]:
             if outer[-1].writable:
                 point.mkdir(parents=True, exist_ok=True)
             elif not point.is_dir():
-                raise SandboxError(f"{mount.target} cannot be mounted: {outer[-1].target} has no such directory")
+                raise SandboxError(
+                    f"{mount.target} cannot be mounted: {outer[-1].target} has no such directory"
+                )
     return [Mount(skeleton, "/"), *made, *wanted]
 
 
@@ -95,13 +99,17 @@ def _compose_directory(
             made += _compose_directory(here, None, below, point)
         elif entry.is_symlink():
             if below:
-                raise SandboxError(f"{below[0]} cannot be mounted: {here} is a symbolic link in the base tree")
-            point.symlink_to(os.readlink(entry.path))
+                raise SandboxError(
+                    f"{below[0]} cannot be mounted: {here} is a symbolic link in the base tree"
+                )
+            point.symlink_to(os.readlink(entry.path))  # noqa: PTH115  Path would tidy the target
         elif not entry.is_dir():
             shutil.copyfile(entry.path, point)
             point.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
             os.utime(point, (0, 0))
-        elif below and not all(_is_plain_directory(Path(entry.path), target.relative_to(here)) for target in below):
+        elif below and not all(
+            _is_plain_directory(Path(entry.path), target.relative_to(here)) for target in below
+        ):
             made += _compose_directory(here, Path(entry.path), below, point)
         else:
             point.mkdir()

@@ -1,0 +1,114 @@
+"""Running bwrap, and being sure that everything in its sandbox has ended when it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from io import RawIOBase
+
+from lockbuild.errors import SandboxError
+from lockbuild.sandbox.personality import fixed_addresses
+
+_CHUNK = 1 << 16
+_TAIL = 2000
+
+
+def run_process(command: list[str], output: Callable[[bytes], None] | None) -> int:
+    """Run a bwrap ``command``; the exit status of what it ran.
+
+    ``output`` gets both output streams as one; None leaves the caller's terminal to the command.
+    SandboxError where bwrap could not make the sandbox.
+    """
+    status_read, status_write = os.pipe()
+    with os.fdopen(status_read, "rb", buffering=0) as status:
+        try:
+            process = _start(
+                [command[0], "--json-status-fd", str(status_write), *command[1:]], status_write, output
+            )
+        finally:
+            os.close(status_write)
+        init: int | None = None
+        said = b""
+        try:
+            first = _first_line(status)
+            init = _pidfd(first)
+            if process.stdout is not None and output is not None:
+                while chunk := os.read(process.stdout.fileno(), _CHUNK):
+                    said = (said + chunk)[-_TAIL:]
+                    output(chunk)
+            process.wait()
+            rest = status.read()
+        finally:
+            _end(process, init)
+    for line in (first + rest).splitlines():
+        exit_code = json.loads(line).get("exit-code")
+        if exit_code is not None:
+            return int(exit_code)
+    why = said.decode("utf-8", "replace").strip() or f"bwrap ended with status {process.returncode}"
+    raise SandboxError(f"bubblewrap could not set up the sandbox: {why}")
+
+
+def _start(
+    command: list[str], status: int, output: Callable[[bytes], None] | None
+) -> subprocess.Popen[bytes]:
+    terminal = output is None
+    root = os.geteuid() == 0
+    with fixed_addresses():
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=None if terminal else subprocess.DEVNULL,
+                stdout=None if terminal else subprocess.PIPE,
+                stderr=None if terminal else subprocess.STDOUT,
+                pass_fds=(status,),
+                cwd="/",
+                env={},
+                umask=0o022,
+                # Root's further groups would show in the sandbox; an ordinary user cannot drop them.
+                extra_groups=[] if root else None,
+                # Without a terminal of its own an interrupt reaches only us, and we end the sandbox.
+                start_new_session=not terminal,
+            )
+        except OSError as error:
+            raise SandboxError(f"{command[0]} cannot be run: {error.strerror}") from error
+
+
+def _first_line(status: RawIOBase) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = status.read(1)
+        if not byte:
+            break
+        line += byte
+    return line
+
+
+def _pidfd(line: bytes) -> int | None:
+    """A handle on the sandbox's first process: when that has ended, so has every other one in there."""
+    if not line:
+        return None
+    try:
+        return os.pidfd_open(int(json.loads(line)["child-pid"]))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _end(process: subprocess.Popen[bytes], init: int | None) -> None:
+    try:
+        if process.poll() is None:
+            process.kill()
+        if init is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(init, signal.SIGKILL)
+            select.select([init], [], [])
+    finally:
+        if init is not None:
+            os.close(init)
+        if process.stdout is not None:
+            process.stdout.close()
+        process.wait()

@@ -1,0 +1,191 @@
+"""Sandboxes as containers of a Docker engine, local or remote, or of Podman through its compatible socket.
+
+The environment is the image that has its trees as layers. Inputs are copied in through the engine's API, so
+nothing needs to be shared with the engine's machine. Inputs and trees are protected as *read-only paths*,
+which the runtime mounts read-only over themselves. Docker Engine API 1.41.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lockbuild.errors import SandboxError
+from lockbuild.model.digest import Digest
+from lockbuild.model.environment import HOSTNAME, TMP_DIR, SandboxSpec
+from lockbuild.sandbox.backend import Guarantees
+from lockbuild.sandbox.container import ContainerSession, engine_errors
+from lockbuild.sandbox.layout import read_only_paths
+from lockbuild.sandbox.owner import Owner
+from lockbuild.sandbox.upload import Upload, upload_stream
+from lockbuild.transport.engine import API_VERSION, EngineEndpoint, find_engine
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+OWNER_LABEL = "lockbuild.owner"
+"""On every container of ours; its value is the `Owner`."""
+
+_SYSTEM_PATHS = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
+"""The read-only paths that an engine sets by itself when it is given no list."""
+
+_WAIT_FOR_END = ["/bin/sh", "-c", "cat >/dev/null; :"]
+"""The first process: it ends when its standard input does, which is when lockbuild ends, however that ends.
+A shell, because a shell also reaps the orphans that commands leave."""
+
+_REMOVAL_SECONDS = 30
+
+
+class Docker:
+    """The Docker back-end. ``endpoint`` is the engine; None looks for one in ``environ``."""
+
+    name = "docker"
+    guarantees = Guarantees(
+        network=True,
+        filesystem=True,
+        fixed_paths=True,
+        # The engine's seccomp profile refuses personality(ADDR_NO_RANDOMIZE).
+        address_randomisation_off=False,
+    )
+
+    def __init__(self, environ: Mapping[str, str], *, endpoint: EngineEndpoint | None = None) -> None:
+        self._environ = environ
+        self._endpoint = endpoint
+
+    @property
+    def endpoint(self) -> EngineEndpoint | None:
+        """The engine that it uses; None where none answers."""
+        if self._endpoint is None:
+            self._endpoint = find_engine(self._environ)
+        return self._endpoint
+
+    def unavailable(self) -> str | None:
+        """Pings the engine."""
+        if self.endpoint is None:
+            where = self._environ.get("DOCKER_HOST")
+            if where and where.startswith("ssh:"):
+                return (
+                    "DOCKER_HOST is an ssh:// address, which is not supported; forward the socket with"
+                    " `ssh -L` and set DOCKER_HOST to its unix:// address"
+                )
+            place = f" at {where}" if where else ""
+            return (
+                f"no container engine answers{place}; start Docker (`systemctl start docker`) or Podman's socket"
+                " (`systemctl --user start podman.socket`)"
+            )
+        return None
+
+    @contextmanager
+    def session(self, spec: SandboxSpec) -> Iterator[ContainerSession]:
+        """Create a container, copy the inputs in and start it. It is gone afterwards, also after ``kill -9``."""
+        reason = self.unavailable()
+        if self.endpoint is None or reason is not None:
+            raise SandboxError("there is no container engine", hint=reason)
+        if spec.image is None:
+            raise SandboxError("the environment has no image", hint="run `lockbuild sync`")
+        with ExitStack() as stack:
+            client = stack.enter_context(_client(self.endpoint))
+            with engine_errors(self.endpoint):
+                remove_leftovers(client)
+            name = f"lockbuild-{secrets.token_hex(8)}"
+            stack.callback(_remove, client, name)
+            with engine_errors(self.endpoint):
+                _create(client, name, spec, spec.image)
+                client.put_archive(name, "/", upload_stream(_uploads(spec)))
+                stack.callback(_close_stream, client.attach_socket(name, params={"stdin": 1, "stream": 1}))
+                client.start(name)
+            yield ContainerSession(client, self.endpoint, name, spec)
+
+
+@contextmanager
+def _client(endpoint: EngineEndpoint) -> Iterator[APIClient]:
+    import docker
+    from docker.tls import TLSConfig
+
+    tls: Any = False
+    if endpoint.tls is not None:
+        material = endpoint.tls.directory
+        tls = TLSConfig(
+            client_cert=(str(material / "cert.pem"), str(material / "key.pem")),
+            ca_cert=str(material / "ca.pem"),
+            verify=endpoint.tls.verify,
+        )
+    with engine_errors(endpoint):
+        # No time limit: a compiler may be silent for as long as it likes.
+        unlimited: Any = None
+        client = docker.APIClient(base_url=endpoint.url, version=API_VERSION, tls=tls, timeout=unlimited)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _uploads(spec: SandboxSpec) -> list[Upload]:
+    inputs = [Upload(item.mount, item.directory) for item in spec.inputs]
+    return inputs + [Upload(path, mode=0o1777 if path == TMP_DIR else 0o755) for path in spec.writable]
+
+
+def _create(client: APIClient, name: str, spec: SandboxSpec, image: Digest) -> None:
+    from docker.errors import ImageNotFound
+
+    host = client.create_host_config(
+        network_mode="none", cap_drop=["ALL"], security_opt=["no-new-privileges"], auto_remove=True
+    )
+    trees = [tree.root for tree in spec.environment.trees]
+    inputs = [item.mount for item in spec.inputs]
+    host["ReadonlyPaths"] = [*_SYSTEM_PATHS, *read_only_paths(trees, spec.writable), *inputs]
+    try:
+        client.create_container(
+            str(image),
+            entrypoint=_WAIT_FOR_END,
+            host_config=host,
+            name=name,
+            # Only the first process is root (without any capability): commands must not be able to end it
+            # when they end what they left behind.
+            user="0:0",
+            hostname=HOSTNAME,
+            working_dir="/",
+            stdin_open=True,
+            labels={OWNER_LABEL: str(Owner.current())},
+        )
+    except ImageNotFound:
+        raise SandboxError(
+            "the engine does not have the environment's image", on=str(image), hint="run `lockbuild sync`"
+        ) from None
+
+
+def remove_leftovers(client: APIClient) -> None:
+    """Remove the containers of ours whose lockbuild was killed before it could start or remove them."""
+    for container in client.containers(all=True, filters={"label": OWNER_LABEL}):
+        owner = Owner.parse(container["Labels"][OWNER_LABEL])
+        if owner is not None and (owner.is_dead() or container["State"] in ("exited", "dead")):
+            _remove(client, container["Id"])
+
+
+def _remove(client: APIClient, name: str) -> None:
+    """Remove the container and wait until it is gone. Its end removes it as well, which may be under way."""
+    from docker.errors import APIError, NotFound
+
+    limit = time.monotonic() + _REMOVAL_SECONDS
+    while time.monotonic() < limit:
+        try:
+            client.remove_container(name, force=True, v=True)
+        except NotFound:
+            return
+        except APIError as error:
+            if error.status_code != 409:
+                raise SandboxError(
+                    f"the engine could not remove the container {name}: {error.explanation}"
+                ) from error
+        time.sleep(0.02)
+
+
+def _close_stream(stream: Any) -> None:
+    """docker-py hands out a SocketIO, whose close leaves the socket open."""
+    socket = getattr(stream, "_sock", None)
+    stream.close()
+    if socket is not None:
+        socket.close()
