@@ -1,0 +1,106 @@
+"""Making written data last, and removing trees whatever their modes.
+
+A name in the store is a promise, also after a power failure: what a rename makes visible has been
+brought to the disk before. For a tree that is one syncfs(2), not an fsync(2) for each of tens of
+thousands of files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lockbuild.errors import storage_error
+
+
+@contextmanager
+def storing(what: str, on: Path) -> Iterator[None]:
+    """Turn an operating system error of the body into the FetchError that says ``what`` did not work."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, what, on=str(on)) from error
+
+
+@contextmanager
+def filling(what: str, on: Path) -> Iterator[None]:
+    """The same for a full disk or an exceeded quota only, around code that may fail in its own ways."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise storage_error(error, what, on=str(on)) from error
+
+
+def write_file(path: Path, data: bytes, *, mode: int = 0o444) -> None:
+    """Write a new file and bring it to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(descriptor, data)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """write(2) until all of ``data`` is written."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_directory(path: Path) -> None:
+    """Bring the names in a directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_filesystem(path: Path) -> None:
+    """Bring everything written to the file system of the directory ``path`` to the disk."""
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if syncfs(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole tree, also one with directories that may not be written to.
+
+    Does nothing where there is none.
+    """
+    import shutil
+
+    try:
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
+            return
+    except FileNotFoundError:
+        return
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        path.chmod(0o700)
+        for parent, directories, _ in os.walk(path):
+            for name in directories:
+                directory = Path(parent, name)
+                if not directory.is_symlink():
+                    directory.chmod(0o700)
+        shutil.rmtree(path)
