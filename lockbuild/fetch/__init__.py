@@ -1,0 +1,59 @@
+"""Lock entries -> store: whatever the store lacks, several files at once.
+
+Where a source may be is known by one module for each type of package URL; how to get it from there is the
+same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lockbuild.config import Config
+from lockbuild.events import Reporter, silent
+from lockbuild.fetch import deb
+from lockbuild.fetch.places import Places
+from lockbuild.fetch.run import Run
+from lockbuild.model.lock import Source, Suite
+from lockbuild.transport.index import PackageIndexes
+
+if TYPE_CHECKING:
+    from lockbuild.store import Store
+    from lockbuild.transport.http import Http
+
+__all__ = ["Fetcher"]
+
+
+class Fetcher:
+    """Fetches sources into ``store``. ``suites`` are the lock's: they say when a snapshot has a package."""
+
+    def __init__(
+        self,
+        store: Store,
+        http: Http,
+        config: Config,
+        *,
+        report: Reporter = silent,
+        suites: Sequence[Suite] = (),
+    ) -> None:
+        self._store = store
+        self._http = http
+        self._config = config
+        self._report = report
+        self._places = Places(config, PackageIndexes(http, config), deb.timestamps_of(suites))
+
+    def missing(self, sources: Iterable[Source]) -> list[Source]:
+        """What the store lacks, each digest once, in order."""
+        unique = {source.sha256: source for source in sources}
+        return [source for digest, source in unique.items() if not self._store.has_blob(digest)]
+
+    def fetch(self, sources: Iterable[Source]) -> None:
+        """Bring everything that is missing into the store; nothing that came is lost, whatever happens.
+
+        IntegrityError where only wrong bytes are to be had, FetchError where none are; both name every
+        source concerned. Offline, only file:// places are read.
+        """
+        missing = self.missing(sources)
+        if missing:
+            run = Run(self._store, self._http, self._config, self._report, self._places, missing)
+            run.run()

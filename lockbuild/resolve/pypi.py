@@ -39,7 +39,7 @@ def resolve(
     from lockbuild.transport.index import PackageIndexes
 
     requirement = Requirement(request.requirement)
-    indexes = PackageIndexes(context.http, context.config.pypi_indexes())
+    indexes = PackageIndexes(context.http, context.config)
     metadata = _MetadataCache(context)
     trees: list[LockedTree] = []
     wheels: dict[str, Wheel] = {}

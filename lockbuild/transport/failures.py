@@ -5,25 +5,33 @@ from __future__ import annotations
 from lockbuild.errors import FetchError
 
 
-class NotFoundError(FetchError):
+class TransferError(FetchError):
+    """What the network or the other side did; a FetchError that is none of these is the local disk's."""
+
+
+class NotFoundError(TransferError):
     """The place answers, and has no such file (404, 410, or no such local file)."""
 
 
-class RefusedError(FetchError):
+class RefusedError(TransferError):
     """The server refuses, now and whenever it is asked again (other 4xx, a forbidden redirect)."""
 
 
-class UnreachableError(FetchError):
-    """There is no answer from the place, or none that makes sense, after every retry."""
+class UnreachableError(TransferError):
+    """There is no answer from the place, or an error for now, after every retry."""
 
 
-class BrokenTransferError(FetchError):
+class MalformedError(TransferError):
+    """The answer is not what was asked for: another range, not an index page."""
+
+
+class BrokenTransferError(TransferError):
     """The connection broke while bytes came; what came is good and can be gone on from."""
 
 
-class TooLargeError(FetchError):
+class TooLargeError(TransferError):
     """The response is larger than the caller allows."""
 
 
-class OfflineError(FetchError):
+class OfflineError(TransferError):
     """The network would be needed and must not be used."""

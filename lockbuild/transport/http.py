@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,7 @@ from lockbuild.events import Note, Reporter, silent
 from lockbuild.transport.body import Body, FileBody, HttpBody
 from lockbuild.transport.failures import (
     BrokenTransferError,
+    MalformedError,
     NotFoundError,
     OfflineError,
     RefusedError,
@@ -111,7 +114,8 @@ class Http:
         """Size of the resource in bytes, None where the server does not say. Sends HEAD."""
         local = self._local(url)
         if local is not None:
-            return _existing(local, url).stat().st_size
+            with _local_failures(url):
+                return local.stat().st_size
         response = self._send("HEAD", url, {"Accept-Encoding": "identity"})
         response.close()
         length = response.headers.get("Content-Length", "")
@@ -121,7 +125,7 @@ class Http:
         """``length`` bytes from ``offset`` on; None where the server cannot give a part."""
         local = self._local(url)
         if local is not None:
-            with _existing(local, url).open("rb") as file:
+            with _local_failures(url), local.open("rb") as file:
                 file.seek(offset)
                 return file.read(length)
         for attempt in range(self._network.retries + 1):
@@ -156,7 +160,8 @@ class Http:
         local = self._local(url)
         if local is not None:
             wanted = re.match(r"bytes=(\d+)-", headers.get("Range", ""))
-            return FileBody(url, _existing(local, url), int(wanted[1]) if wanted else 0)
+            with _local_failures(url):
+                return FileBody(url, local, int(wanted[1]) if wanted else 0)
         response = self._send("GET", url, {"Accept-Encoding": "identity", **headers})
         if response.status_code == 416:
             # What we hold is as long as the resource or longer: begin again.
@@ -170,7 +175,7 @@ class Http:
         place = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
         if place is None:
             response.close()
-            raise UnreachableError(
+            raise MalformedError(
                 "the server sends a part and does not say which (Content-Range)", on=redact(url)
             )
         first, last, total_text = place.groups()
@@ -246,10 +251,14 @@ class Http:
             return self._session
 
 
-def _existing(path: Path, url: str) -> Path:
-    if not path.is_file():
-        raise NotFoundError("there is no such file", on=url)
-    return path
+@contextmanager
+def _local_failures(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise NotFoundError("there is no such file", on=url) from None
+    except OSError as error:
+        raise RefusedError(f"cannot be read: {error.strerror}", on=url) from None
 
 
 def _too_large(url: str, limit: int) -> TooLargeError:

@@ -7,16 +7,16 @@ Follows the simple repository API specification of the Python Packaging Authorit
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag
 
+from lockbuild.config import Config
 from lockbuild.config.urls import redact
-from lockbuild.errors import FetchError
 from lockbuild.model.digest import Digest
-from lockbuild.transport.failures import NotFoundError
+from lockbuild.transport.failures import MalformedError, NotFoundError
 from lockbuild.transport.http import Http
 
 if TYPE_CHECKING:
@@ -46,13 +46,18 @@ class IndexFile:
 
 
 class PackageIndexes:
-    """The configured indexes, the preferred one first. Each page is read once. Thread-safe."""
+    """The configured indexes. Each page is read once. Thread-safe."""
 
-    def __init__(self, http: Http, urls: Sequence[str]) -> None:
-        self.urls = tuple(url.rstrip("/") for url in urls)
+    def __init__(self, http: Http, config: Config) -> None:
         self._http = http
+        self._config = config
         self._lock = threading.Lock()
         self._pages: dict[tuple[str, str], Future[tuple[IndexFile, ...] | None]] = {}
+
+    @cached_property
+    def urls(self) -> tuple[str, ...]:
+        """Base URLs, the preferred one first. pip's configuration is read when this is first asked for."""
+        return tuple(url.rstrip("/") for url in self._config.pypi_indexes())
 
     def project(self, name: str) -> tuple[IndexFile, ...] | None:
         """The files of project ``name`` on the first index that has it; None where none has.
@@ -110,12 +115,12 @@ def _parse(body: bytes, content_type: str, name: str, url: str) -> ProjectPage:
         encoding = parameters.partition("charset=")[2].strip(" \"'") or None
         return ProjectPage.from_html(name, body, base_url=url, from_encoding=encoding)
     except UnsupportedRepoVersionError as error:
-        raise FetchError(
+        raise MalformedError(
             f"the index speaks a version of the simple repository API that is not known: {error}",
             on=redact(url),
         ) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise FetchError(
+        raise MalformedError(
             f"is not a page of a Python package index ({type(error).__name__})",
             on=redact(url),
             hint="check the URLs of the indexes: they end with /simple mostly",

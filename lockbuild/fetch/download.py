@@ -1,0 +1,181 @@
+"""One source into the store: resumed where it broke off, its size checked as it comes, its digest at the end.
+
+A source has several places. A place that has the wrong bytes is passed over for the next one; only when
+none is left does the download fail, with what each place did wrong.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lockbuild.config.urls import redact
+from lockbuild.errors import IntegrityError
+from lockbuild.fetch.progress import FileProgress
+from lockbuild.model.lock import Source
+from lockbuild.transport.body import Body
+from lockbuild.transport.failures import BrokenTransferError, TransferError
+
+if TYPE_CHECKING:
+    from lockbuild.store import Store
+    from lockbuild.store.partial import Partial
+    from lockbuild.transport.http import Http
+
+
+_HINT = "what is there is not what was locked; if the change is wanted, lock again with `lockbuild lock --upgrade`"
+_PAUSE = 0.25
+"""Seconds before a transfer that came no further is tried again; it doubles with each."""
+
+
+class StoppedError(Exception):
+    """The download was called off; what has come stays for the next run."""
+
+
+class _OtherFileError(IntegrityError):
+    """The place says beforehand that it has a file of another size; what has come stays good."""
+
+
+Failure = TransferError | IntegrityError
+"""What a place can do wrong."""
+
+
+class Transfers:
+    """The transfers that are running, so that all can be stopped at once from another thread."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._open: set[Body] = set()
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Make every transfer end with StoppedError, also one that waits for bytes."""
+        self._stopped.set()
+        with self._lock:
+            for body in self._open:
+                body.abort()
+
+    def check(self) -> None:
+        """StoppedError after `stop`."""
+        if self._stopped.is_set():
+            raise StoppedError
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but not past `stop`: then StoppedError."""
+        self._stopped.wait(seconds)
+        self.check()
+
+    @contextmanager
+    def watching(self, body: Body) -> Iterator[Body]:
+        """Close ``body`` at the end; let `stop` reach it meanwhile."""
+        with self._lock:
+            self._open.add(body)
+        try:
+            with body:
+                self.check()
+                yield body
+        finally:
+            with self._lock:
+                self._open.discard(body)
+
+
+class Downloader:
+    """Downloads into ``store``. Thread-safe. ``retries`` is how often in a row a transfer may break off
+    without having come further."""
+
+    def __init__(self, store: Store, http: Http, transfers: Transfers, *, retries: int) -> None:
+        self._store = store
+        self._http = http
+        self._transfers = transfers
+        self._retries = retries
+
+    def download(
+        self, source: Source, candidates: Iterator[str], progress: FileProgress
+    ) -> list[Failure] | None:
+        """Fetch ``source`` from the first place that has it: None. Otherwise what each place did wrong.
+
+        FetchError where the store cannot take it, StoppedError where `Transfers.stop` was called.
+        """
+        failures: list[Failure] = []
+        try:
+            for url in candidates:
+                try:
+                    self._from(url, source, progress)
+                except (TransferError, IntegrityError) as error:
+                    self._transfers.check()
+                    failures.append(error)
+                else:
+                    return None
+        except TransferError as error:  # from the candidates: an index that cannot be read
+            failures.append(error)
+        return failures
+
+    def _from(self, url: str, source: Source, progress: FileProgress) -> None:
+        """Everything that one place can give: resumed as long as it comes further, judged at the end."""
+        validator: str | None = None
+        furthest = -1
+        stalled = 0
+        judged = False
+        while True:
+            with self._store.partial(source.sha256) as partial:
+                if partial.complete:
+                    return  # another process was faster
+                if source.size is not None and partial.size > source.size:
+                    partial.restart()
+                progress.at(partial.size, exactly=True)
+                mixed = partial.size > 0
+                try:
+                    if source.size is None or partial.size < source.size:
+                        body = self._http.stream(url, offset=partial.size, validator=validator)
+                        validator = body.validator
+                        mixed = mixed and body.resumed
+                        with self._transfers.watching(body):
+                            self._receive(body, source, partial, progress)
+                    partial.commit()
+                    progress.at(source.size or partial.size, exactly=True)
+                    return
+                except BrokenTransferError:
+                    self._transfers.check()
+                    stalled = 0 if partial.size > furthest else stalled + 1
+                    furthest = max(furthest, partial.size)
+                    if stalled > self._retries:
+                        raise
+                except _OtherFileError:
+                    raise
+                except IntegrityError as error:
+                    # Bytes of an earlier run, of another place or of a file changed meanwhile can be at
+                    # fault: judge the place by one transfer from the start.
+                    if judged or not mixed:
+                        raise IntegrityError(
+                            f"{source.purl}: {error.what}", on=redact(url), hint=_HINT
+                        ) from None
+                    judged = True
+                    validator = None
+                    furthest = -1
+            self._transfers.pause(_PAUSE * 2**stalled if stalled else 0)
+
+    def _receive(self, body: Body, source: Source, partial: Partial, progress: FileProgress) -> None:
+        if source.size is not None and body.total is not None and body.total != source.size:
+            raise _OtherFileError(
+                f"{source.purl}: the server has {body.total} bytes, the lock says {source.size}",
+                on=body.url,
+                hint=_HINT,
+            )
+        if body.offset != partial.size:
+            partial.restart()
+            progress.at(0, exactly=True)
+        size = partial.size
+        for chunk in body:
+            size += len(chunk)
+            if source.size is not None and size > source.size:
+                partial.restart()
+                raise IntegrityError(
+                    f"the server sends more than the {source.size} bytes that the lock says",
+                    on=body.url,
+                )
+            partial.write(chunk)
+            progress.at(size)
+            self._transfers.check()
+        if source.size is not None and size < source.size:
+            raise BrokenTransferError(f"the transfer ended after {size} of {source.size} bytes", on=body.url)

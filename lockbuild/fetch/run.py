@@ -1,0 +1,160 @@
+"""One call of `Fetcher.fetch`: threads that take sources from one queue, and one verdict at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from lockbuild.config import Config
+from lockbuild.errors import FetchError, IntegrityError, LockbuildError
+from lockbuild.events import Finished, Reporter, Started
+from lockbuild.fetch import deb, pypi, url
+from lockbuild.fetch.download import Downloader, Failure, StoppedError, Transfers
+from lockbuild.fetch.places import Places
+from lockbuild.fetch.progress import OVERALL, FileProgress
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import Source
+from lockbuild.transport.failures import NotFoundError, OfflineError, UnreachableError
+
+if TYPE_CHECKING:
+    from lockbuild.store import Store
+    from lockbuild.transport.http import Http
+
+_KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "generic": url}
+_PATIENCE = 2.0
+"""Seconds that running transfers get to put down what they have when everything is called off."""
+
+
+class Run:
+    """One call of `Fetcher.fetch`."""
+
+    def __init__(
+        self,
+        store: Store,
+        http: Http,
+        config: Config,
+        report: Reporter,
+        places: Places,
+        missing: list[Source],
+    ) -> None:
+        self._http = http
+        self._report = report
+        self._places = places
+        self._missing = missing
+        self._transfers = Transfers()
+        self._downloader = Downloader(store, http, self._transfers, retries=config.network.retries)
+        # The largest first: so no thread is left alone with it at the end.
+        self._waiting = deque(sorted(missing, key=lambda source: -(source.size or 1 << 62)))
+        self._connections = config.network.connections
+        self._failures: dict[Digest, LockbuildError] = {}
+        self._broken: list[BaseException] = []
+        self._hopeless = threading.Event()
+
+    def run(self) -> None:
+        sizes = [source.size for source in self._missing]
+        total = None if None in sizes else sum(size or 0 for size in sizes)
+        self._report(Started(OVERALL, f"Fetching {len(sizes)} file{'s' if len(sizes) != 1 else ''}", total))
+        # Daemons: an interrupted process must not wait for a server that says nothing.
+        threads = [
+            threading.Thread(target=self._work, name=f"fetch-{number}", daemon=True)
+            for number in range(min(self._connections, len(self._missing)))
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.5)  # a join without a limit would hold back Ctrl-C
+        except BaseException:
+            self._waiting.clear()
+            self._transfers.stop()
+            deadline = time.monotonic() + _PATIENCE
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(max(0.0, deadline - time.monotonic()))
+            raise
+        finally:
+            self._report(Finished(OVERALL))
+        if self._broken:
+            raise self._broken[0]
+        if self._failures:
+            raise self._summary()
+
+    def _work(self) -> None:
+        try:
+            while not self._hopeless.is_set():
+                try:
+                    source = self._waiting.popleft()
+                except IndexError:
+                    return
+                self._one(source)
+        except StoppedError:
+            pass
+        except BaseException as error:
+            self._broken.append(error)
+            self._waiting.clear()
+
+    def _one(self, source: Source) -> None:
+        progress = FileProgress(source, self._report)
+        try:
+            failures = self._downloader.download(source, self._candidates(source), progress)
+        except FetchError as error:  # the disk's: no other source will fare better
+            self._failures[source.sha256] = error
+            self._hopeless.set()
+            return
+        finally:
+            progress.finish()
+        if failures is not None:
+            self._failures[source.sha256] = self._verdict(source, failures)
+            if failures and all(isinstance(failure, UnreachableError) for failure in failures):
+                self._hopeless.set()  # each further source would wait for the same silence
+
+    def _candidates(self, source: Source) -> Iterator[str]:
+        urls: Iterator[str] = _keeper(source).candidates(source, self._places)
+        return urls
+
+    def _verdict(self, source: Source, failures: list[Failure]) -> LockbuildError:
+        """One error for a source from what each place did wrong: wrong bytes weigh most."""
+        keeper = _keeper(source)
+        for failure in failures:
+            if isinstance(failure, IntegrityError):
+                return failure
+        if self._http.offline:
+            return OfflineError(f"would come from {keeper.expectation(source, self._places)}", on=source.purl)
+        tried = "; ".join(f"{failure.on}: {failure.what}" for failure in failures)
+        if all(isinstance(failure, NotFoundError) for failure in failures):
+            what = f"no place has it any more ({tried})" if tried else "no place is known to have it"
+            return FetchError(what, on=source.purl, hint=keeper.HINT)
+        worst = next(failure for failure in failures if not isinstance(failure, NotFoundError))
+        return FetchError(f"could not be fetched ({tried})", on=source.purl, hint=worst.hint)
+
+    def _summary(self) -> LockbuildError:
+        """One error for the run, in the lock's order."""
+        errors = [
+            self._failures[source.sha256] for source in self._missing if source.sha256 in self._failures
+        ]
+        wrong: list[LockbuildError] = [error for error in errors if isinstance(error, IntegrityError)]
+        errors = wrong or errors
+        hints = dict.fromkeys(error.hint for error in errors if error.hint)
+        hint = "; ".join(hints) or None
+        if all(isinstance(error, OfflineError) for error in errors):
+            size = len(errors)
+            what = f"{size} source{'s are' if size != 1 else ' is'} not in the store, and the network must not be used"
+            return OfflineError(
+                what + "".join(f"\n  {error.on} {error.what}" for error in errors),
+                hint="run once without --offline, or import a bundle",
+            )
+        if len(errors) == 1:
+            return errors[0]
+        lines = "".join(f"\n  {error.on}: {error.what}" for error in errors)
+        kind = IntegrityError if wrong else FetchError
+        return kind(f"{len(errors)} sources could not be fetched{lines}", hint=hint)
+
+
+def _keeper(source: Source) -> ModuleType:
+    kind = source.purl.removeprefix("pkg:").partition("/")[0]
+    return _KEEPERS.get(kind, url)

@@ -1,0 +1,23 @@
+"""Where a file with a URL of its own is: there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lockbuild.config.urls import redact
+from lockbuild.fetch.places import Places
+from lockbuild.model.lock import Source
+
+HINT = "correct the URL in the manifest and lock again"
+"""What to do where the file is not there."""
+
+
+def candidates(source: Source, places: Places) -> Iterator[str]:
+    """The one URL, if the lock has it."""
+    if source.url is not None:
+        yield source.url
+
+
+def expectation(source: Source, places: Places) -> str:
+    """For people: where the file would come from."""
+    return redact(source.url or source.purl)
