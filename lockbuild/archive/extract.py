@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MAX_HEADER = 1 << 20
 """A long name or pax header of more than this is an attack on memory, not a name."""
 _READ = 1 << 20
+_BUFFER = 32 << 10
+"""`tarfile` moves what is left of its buffer at every read: a large one makes it three times slower."""
 _DRAIN = 1 << 30
 
 
@@ -137,7 +139,7 @@ def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0) -> None:
         tarfile.open(
             fileobj=stream,
             mode="r|",
-            bufsize=_READ,
+            bufsize=_BUFFER,
             encoding="utf-8",
             errors="surrogateescape",
             tarinfo=Header,
