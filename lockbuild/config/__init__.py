@@ -89,33 +89,33 @@ class Config(_Section):
         """Base URLs of Debian archives, the preferred one first."""
         if self.debian.mirrors is not None:
             return list(self.debian.mirrors)
-        from lockbuild.config import apt
+        from lockbuild.config.apt import archive_mirrors
 
-        return apt.archive_mirrors()
+        return archive_mirrors()
 
     def snapshot_service(self) -> str | None:
         """Where old states of the Debian archive are kept, if any place is known."""
         if self.debian.snapshot is not None:
             return self.debian.snapshot
-        from lockbuild.config import apt
+        from lockbuild.config.apt import snapshot_service
 
-        return apt.snapshot_service()
+        return snapshot_service()
 
     def debian_keyring(self) -> Path:
         """The OpenPGP keyring that signed Debian indexes are verified against."""
         if self.debian.keyring is not None:
             return Path(self.debian.keyring)
-        from lockbuild.config import apt
+        from lockbuild.config.apt import keyring
 
-        return apt.keyring()
+        return keyring()
 
     def pypi_indexes(self) -> list[str]:
         """Base URLs of Python package indexes, the preferred one first."""
         if self.pypi.indexes is not None:
             return list(self.pypi.indexes)
-        from lockbuild.config import pip
+        from lockbuild.config.pip import indexes
 
-        return pip.indexes()
+        return indexes()
 
 
 def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:

@@ -30,7 +30,13 @@ def new_session(connections: int, user_agent: str) -> requests.Session:
 
     import requests
 
-    session = requests.Session()
+    class PlainSession(requests.Session):
+        """Sees no redirect: requests would read the body that comes with one, however long."""
+
+        def get_redirect_target(self, resp: requests.Response) -> None:
+            return None
+
+    session = PlainSession()
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers["User-Agent"] = user_agent
     adapter = _adapter(trust(os.environ), connections)
