@@ -13,7 +13,8 @@ from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison, FileCom
 
 if TYPE_CHECKING:
     from lockbuild.model.lock import Lock
-    from lockbuild.store import Collected, Damage, Stats
+    from lockbuild.store.collect import Collected, Stats
+    from lockbuild.store.verify import Damage
     from lockbuild.workflow.changes import PinChange
     from lockbuild.workflow.project import KeyChange, Project
     from lockbuild.workflow.sync import Synced
@@ -87,13 +88,13 @@ class Printer:
         environment = synced.environment
         value = {
             "platform": str(environment.platform),
-            "image": str(synced.image.config_digest),
-            "manifest": str(synced.image.manifest_digest),
+            "image": str(synced.image.image),
+            "manifest": str(synced.image.manifest),
             "trees": {name: str(digest) for name, digest in sorted(synced.trees.items())},
             "made": list(synced.made),
         }
         made = f"made {', '.join(synced.made)}" if synced.made else "nothing to do"
-        self._say(value, f"{environment.platform} {synced.image.config_digest}: {made}", reassurance=True)
+        self._say(value, f"{environment.platform} {synced.image.image}: {made}", reassurance=True)
 
     def built(self, results: Iterable[tuple[BuildOutcome, Path]]) -> None:
         """Builds and where their outputs are."""
@@ -136,25 +137,25 @@ class Printer:
 
     def damages(self, damages: list[Damage], *, repaired: bool) -> None:
         """What is damaged in the store."""
-        value = {"damaged": [{"digest": str(d.digest), "kind": d.kind, "detail": d.detail} for d in damages]}
+        value = {"damaged": [{"kind": d.kind, "path": str(d.path), "reason": d.reason} for d in damages]}
         if not damages:
             self._say(value, "every blob and tree has its digest", reassurance=True)
             return
         done = "removed; run `lockbuild sync` to bring it back" if repaired else "--repair removes it"
-        self._say(value, "\n".join([*(f"{d.kind} {d.digest}: {d.detail}" for d in damages), done]))
+        self._say(value, "\n".join([*(f"{d.kind} {d.path}: {d.reason}" for d in damages), done]))
 
     def collected(self, collected: Collected, *, dry_run: bool) -> None:
         """What a garbage collection freed."""
         value = {
-            "blobs": collected.blobs,
-            "trees": collected.trees,
-            "bytes": collected.bytes,
+            "blobs": [str(digest) for digest in collected.blobs],
+            "trees": [str(digest) for digest in collected.trees],
+            "bytes": collected.freed,
             "dry_run": dry_run,
         }
         done = "would free" if dry_run else "freed"
         self._say(
             value,
-            f"{done} {collected.bytes / 1e6:.1f} MB in {collected.blobs} blobs and {collected.trees} trees",
+            f"{done} {collected.freed / 1e6:.1f} MB in {len(collected.blobs)} blobs and {len(collected.trees)} trees",
         )
 
     def stats(self, root: Path, stats: Stats) -> None:

@@ -81,11 +81,11 @@ def _run(
             hint="use --backend bubblewrap or docker",
         )
     image = environment_image(project, environment)
-    load_image(workspace, environment, image)
+    image_id = load_image(workspace, project, environment, image)
     spec = SandboxSpec(
         environment=environment,
         writable=(tree.mount, BUILD_DIR, HOME_DIR, TMP_DIR),
-        image=image.config_digest,
+        image=image_id,
     )
     workspace.report(Note(f"deriving {tree.name} (once; its result is kept in the store)"))
     log_file = project.paths.state / "logs" / f"{tree.name}.log"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Literal
 
+from pydantic import BaseModel
+
 Format = Literal["manifest", "toolchain", "lock", "config"]
 
 
@@ -14,10 +16,15 @@ def json_schema(name: Format) -> str:
     from lockbuild.model.lock import Lock
     from lockbuild.model.manifest import ProjectFile, Toolchain
 
-    model = {"manifest": ProjectFile, "toolchain": Toolchain, "lock": Lock, "config": Config}[name]
+    models: dict[Format, type[BaseModel]] = {
+        "manifest": ProjectFile,
+        "toolchain": Toolchain,
+        "lock": Lock,
+        "config": Config,
+    }
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **model.model_json_schema(by_alias=True),
+        **models[name].model_json_schema(by_alias=True),
         "title": f"lockbuild {name}",
     }
     return json.dumps(schema, indent=2, ensure_ascii=False, sort_keys=True) + "\n"

@@ -47,7 +47,7 @@ def prepare(workspace: Workspace, project: Project, synced: Synced, name: str, o
     inputs = tuple(ReadOnlyInput(workspace.store.tree_path(digest), mount) for mount, digest in plan.inputs)
     return Prepared(
         plan,
-        SandboxSpec(environment=synced.environment, inputs=inputs, image=synced.image.config_digest),
+        SandboxSpec(environment=synced.environment, inputs=inputs, image=synced.image_id),
     )
 
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from lockbuild.store import Collected, Damage
+from typing import TYPE_CHECKING
+
+from lockbuild.environment.materialise import recipe
+from lockbuild.errors import UsageError
+from lockbuild.model.digest import Digest
+from lockbuild.model.lockfile import loads
+from lockbuild.workflow.project import read_text
 from lockbuild.workflow.workspace import Workspace
+
+if TYPE_CHECKING:
+    from lockbuild.store.collect import Collected
+    from lockbuild.store.verify import Damage
 
 
 def verify(workspace: Workspace, *, repair: bool) -> list[Damage]:
@@ -12,5 +22,30 @@ def verify(workspace: Workspace, *, repair: bool) -> list[Damage]:
 
 
 def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
-    """Remove every blob and tree that the locks which were synced with this store do not need."""
-    return workspace.store.collect(dry_run=dry_run)
+    """Remove every blob and tree that no lock needs that was synced with this store.
+
+    A lock that cannot be read keeps nothing, so it is a UsageError and nothing is removed.
+    """
+    blobs: set[Digest] = set()
+    trees: set[Digest] = set()
+    for path in workspace.store.roots():
+        text = read_text(path)
+        if text is None:
+            continue
+        try:
+            lock = loads(text, str(path))
+        except UsageError as error:
+            raise UsageError(
+                f"what this lock needs is not known: {error.what}",
+                on=str(path),
+                hint="restore the lock or remove it; nothing was removed from the store",
+            ) from None
+        blobs.update(source.sha256 for source in lock.sources)
+        blobs.update(file.sha256 for outputs in lock.outputs.values() for file in outputs.files)
+        for tree in lock.trees:
+            digest = tree.digest
+            if digest is None and tree.unpack not in ("derive", "path"):
+                digest = workspace.store.recall(recipe(tree, lock.sources_of(tree)))
+            if digest is not None:
+                trees.add(digest)
+    return workspace.store.collect(blobs, trees, dry_run=dry_run)

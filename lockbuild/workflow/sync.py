@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lockbuild.environment.compose import compose
 from lockbuild.environment.materialise import materialise, recipe
@@ -23,17 +22,19 @@ from lockbuild.workflow.image import environment_image, load_image
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.workspace import Workspace
 
-if TYPE_CHECKING:
-    from lockbuild.oci.image import Image
-
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a lock was made into. ``trees`` has every tree's digest by tree id; ``sources`` those of project
-    sources by name; ``made`` names the trees that had to be made."""
+    """What a lock was made into.
+
+    ``image`` has the digests of its image, ``image_id`` is the one that an engine runs it by. ``trees`` has
+    every tree's digest by tree id, ``sources`` those of project sources by name; ``made`` names the trees that
+    had to be made.
+    """
 
     environment: Environment
-    image: Image
+    image: LockedEnvironment
+    image_id: Digest
     trees: dict[str, Digest]
     sources: dict[str, Digest]
     made: tuple[str, ...]
@@ -68,16 +69,12 @@ def sync(
             made.append(tree.name)
     layers = [(tree, digests[tree.id]) for tree in _layers(wanted)]
     environment = compose(workspace.store, platform, layers)
-    image = environment_image(project, environment)
-    _check_image(lock, platform, image, project)
-    if load:
-        load_image(workspace, environment, image)
-    workspace.store.add_root(
-        project.paths.lock, trees=digests.values(), blobs=[source.sha256 for source in lock.sources]
-    )
+    image, image_id = _image(workspace, project, lock, environment, load=load)
+    workspace.store.add_root(project.paths.lock)
     return Synced(
         environment=environment,
         image=image,
+        image_id=image_id,
         trees=digests,
         sources={
             tree.name.partition(".")[2]: digests[tree.id]
@@ -93,8 +90,7 @@ def materialised(lock: Lock, synced: Synced) -> Lock:
     trees = [
         tree.model_copy(update={"digest": synced.trees.get(tree.id, tree.digest)}) for tree in lock.trees
     ]
-    record = LockedEnvironment(image=synced.image.config_digest, manifest=synced.image.manifest_digest)
-    environments = {**lock.environments, str(synced.environment.platform): record}
+    environments = {**lock.environments, str(synced.environment.platform): synced.image}
     return lock.model_copy(update={"trees": trees, "environments": environments})
 
 
@@ -158,17 +154,24 @@ def _layers(trees: Iterable[LockedTree]) -> list[LockedTree]:
     return sorted(layers, key=lambda tree: (rank[tree.name.partition(".")[0]], tree.name))
 
 
-def _check_image(lock: Lock, platform: Platform, image: Image, project: Project) -> None:
-    recorded = lock.environments.get(str(platform))
-    if recorded is None or (recorded.image, recorded.manifest) == (
-        image.config_digest,
-        image.manifest_digest,
-    ):
-        return
-    raise IntegrityError(
-        f"the environment's image came out as {image.config_digest} (manifest {image.manifest_digest}), "
-        f"but the lock records {recorded.image} (manifest {recorded.manifest})",
-        on=f"{project.paths.lock}: environments.{platform}",
-        hint="every tree has its recorded digest, so the lock was edited or made by another version of lockbuild; "
-        "run `lockbuild lock --materialise`",
-    )
+def _image(
+    workspace: Workspace, project: Project, lock: Lock, environment: Environment, *, load: bool
+) -> tuple[LockedEnvironment, Digest]:
+    """The environment's image, loaded where the back-end runs images; it must be the one that the lock records.
+
+    A lock that records it, with every tree, says it all: the image is computed only where somebody needs it.
+    """
+    recorded = lock.environments.get(str(environment.platform))
+    if recorded is not None and not (load and workspace.backend.name == "docker"):
+        return recorded, recorded.image
+    image = environment_image(project, environment)
+    found = LockedEnvironment(image=image.config_digest, manifest=image.manifest_digest)
+    if recorded is not None and found != recorded:
+        raise IntegrityError(
+            f"the environment's image came out as {found.image} (manifest {found.manifest}), "
+            f"but the lock records {recorded.image} (manifest {recorded.manifest})",
+            on=f"{project.paths.lock}: environments.{environment.platform}",
+            hint="every tree has its recorded digest, so the lock was edited or made by another version of "
+            "lockbuild; run `lockbuild lock --materialise`",
+        )
+    return found, load_image(workspace, project, environment, image) if load else found.image

@@ -55,7 +55,8 @@ class Workspace:
         """The sandbox that was asked for, or the best that there is."""
         from lockbuild.sandbox.select import choose
 
-        return choose(self.backend_name, self.environ, report=self.report)
+        scratch = self.store.root / "work"
+        return choose(self.backend_name, self.environ, scratch=scratch, report=self.report)
 
     @property
     def platform(self) -> Platform:

@@ -1,0 +1,124 @@
+"""The lock's text: canonical, refusing what it does not know, naming what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockbuild.errors import InvalidFileError, UsageError
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import (
+    Lock,
+    LockedEnvironment,
+    LockedTree,
+    ManifestRecord,
+    OutputFile,
+    RecordedOutputs,
+    Source,
+    Suite,
+)
+from lockbuild.model.lockfile import canonical, dumps, loads
+from lockbuild.model.platform import Platform
+
+AMD64 = Platform("linux", "amd64")
+A, B = Digest.of(b"a"), Digest.of(b"b")
+
+
+def lock() -> Lock:
+    return Lock(
+        manifest=ManifestRecord(
+            digest=A, inputs={"base.debian.suite": "forky", "platforms": ["linux/amd64"]}
+        ),
+        suites=[
+            Suite(
+                name="forky", codename="forky", date="2026-10-30T08:08:01Z", expired="accepted", inrelease=A
+            )
+        ],
+        trees=[
+            LockedTree(
+                name="tools.cmake", platform=AMD64, unpack="wheels", mount="/opt/cmake", exports={"A": "$OUT"}
+            ),
+            LockedTree(name="base", platform=AMD64, unpack="debian-root", mount="/", digest=B),
+        ],
+        sources=[
+            Source(
+                purl="pkg:pypi/cmake@3.31.10",
+                path="c.whl",
+                size=3,
+                sha256=B,
+                trees=["linux/amd64:tools.cmake"],
+            ),
+            Source(
+                purl="pkg:deb/debian/a@1", path="pool/a.deb", size=1, sha256=A, trees=["linux/amd64:base"]
+            ),
+        ],
+        environments={"linux/amd64": LockedEnvironment(image=A, manifest=B)},
+        outputs={
+            "hello": RecordedOutputs(
+                input=A,
+                platform=AMD64,
+                files=[
+                    OutputFile(path="b.wasm", size=2, sha256=B),
+                    OutputFile(path="a.js", size=1, sha256=A),
+                ],
+            )
+        },
+    )
+
+
+def test_write_read_write_is_byte_equal() -> None:
+    text = dumps(lock())
+    assert dumps(loads(text, "f")) == text
+    assert "\r" not in text
+    assert text.endswith("]\n")
+
+
+def test_the_order_of_values_does_not_matter() -> None:
+    shuffled = lock().model_copy(update={"trees": lock().trees[::-1], "sources": lock().sources[::-1]})
+    assert dumps(shuffled) == dumps(lock())
+
+
+def test_sorted_by_name() -> None:
+    assert [tree.name for tree in canonical(lock()).trees] == ["base", "tools.cmake"]
+    assert [source.purl[:7] for source in canonical(lock()).sources] == ["pkg:deb", "pkg:pyp"]
+
+
+@given(st.text(), st.text(), st.lists(st.text()))
+def test_any_text_survives(key: str, value: str, values: list[str]) -> None:
+    record = ManifestRecord(digest=A, inputs={key: value, key + "x": values, key + "y": True, key + "z": 3})
+    before = lock().model_copy(update={"manifest": record})
+    text = dumps(before)
+    after = loads(text, "f")
+    assert after.manifest.inputs == record.inputs
+    assert dumps(after) == text
+
+
+def test_an_unknown_newer_schema_names_what_is_needed() -> None:
+    text = dumps(lock()).replace("schema = 1", "schema = 7")
+    with pytest.raises(UsageError) as caught:
+        loads(text, "lockbuild.lock")
+    assert str(caught.value) == (
+        "lockbuild.lock: it has schema 7, and this version of lockbuild reads schema 1\n"
+        "hint: use a version of lockbuild that knows lock schema 7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (str(B), str(B)[:-1], "is not a SHA-256 digest"),
+        ("size = 3", 'size = "3"', "sources[1].size: must be a whole number, not a string"),
+        ("size = 3", "size = -3", "sources[1].size: "),
+        ('unpack = "wheels"', 'unpack = "magic"', "trees[1].unpack: must be "),
+        ("size = 3", "size = 3\nhost = 'x'", "sources[1].host: unknown key"),
+        ('linux/amd64"\nunpack', 'linux/vax"\nunpack', "is not a known platform"),
+    ],
+)
+def test_a_hand_edited_lock_is_refused_with_its_key(old: str, new: str, told: str) -> None:
+    text = dumps(lock())
+    assert old in text
+    with pytest.raises(InvalidFileError) as caught:
+        loads(text.replace(old, new), "lockbuild.lock")
+    assert told in str(caught.value)
+    assert "do not edit a lock by hand" in str(caught.value)
