@@ -32,6 +32,14 @@ OWNER_LABEL = "lockbuild.owner"
 _SYSTEM_PATHS = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 """The read-only paths that an engine sets by itself when it is given no list."""
 
+_MASKED_PATHS = [
+    *("/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug"),
+    *("/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware"),
+    # Ours: hardware differs from machine to machine, and bubblewrap shows none of it.
+    "/sys",
+]
+"""The paths that an engine hides by itself when it is given no list, and what hides the hardware."""
+
 _WAIT_FOR_END = ["/bin/sh", "-c", "cat >/dev/null; :"]
 """The first process: it ends when its standard input does, which is when lockbuild ends, however that ends.
 A shell, because a shell also reaps the orphans that commands leave."""
@@ -136,6 +144,7 @@ def _create(client: APIClient, name: str, spec: SandboxSpec, image: Digest) -> N
     )
     trees = [tree.root for tree in spec.environment.trees]
     inputs = [item.mount for item in spec.inputs]
+    host["MaskedPaths"] = _MASKED_PATHS
     host["ReadonlyPaths"] = [*_SYSTEM_PATHS, *read_only_paths(trees, spec.writable), *inputs]
     try:
         client.create_container(

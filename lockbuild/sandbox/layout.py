@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from lockbuild.errors import SandboxError
 from lockbuild.model.environment import MountedTree, SandboxSpec
 
-KERNEL_DIRS = ("/dev", "/proc")
-"""Made by the kernel; what a base tree has there is never seen."""
+KERNEL_DIRS = ("/dev", "/proc", "/sys")
+"""Always there, whatever the base tree has; the last one is empty in every sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def read_only_paths(trees: Sequence[Path], writable: Iterable[str]) -> list[str]
                 names |= {item.name for item in os.scandir(at) if item.is_dir(follow_symlinks=False)}
         for name in names:
             here = path / name
-            if here in kept or str(here) in (*KERNEL_DIRS, "/sys"):
+            if here in kept or str(here) in KERNEL_DIRS:
                 continue
             if any(here in other.parents for other in kept):
                 pending.append(here)

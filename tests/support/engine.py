@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from lockbuild.transport.engine import EngineEndpoint, find_engine
 
 START_SECONDS = 60
@@ -124,3 +126,10 @@ def _unmount(directory: Path) -> None:
     for mount in sorted(mounts, reverse=True):
         if mount.startswith(f"{directory}/"):
             subprocess.run(["umount", "-l", mount], check=False)
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[PrivateEngine]:
+    """One engine for all tests of a run (of each worker), started when the first one needs it."""
+    with private_engine() as running:
+        yield running

@@ -1,0 +1,6 @@
+"""Fixtures that tests of several kinds share."""
+
+from tests.support.engine import engine
+from tests.support.sandboxes import bubblewrap, busybox_spec, docker, sandbox
+
+__all__ = ["bubblewrap", "busybox_spec", "docker", "engine", "sandbox"]
