@@ -6,7 +6,6 @@ results in the given order, and add what maintainer scripts would have made as f
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,8 +25,8 @@ _WORK = ".lockbuild-packages"
 def debian_root(debs: Sequence[Path], root: Path, *, platform: Platform, report: Reporter) -> None:
     """Make the root file system that ``debs`` give together in the empty directory ``root``.
 
-    The result is a function of the packages and their order: modes 0644 and 0755, mtime 0, no
-    owners; it holds everything as packaged. Progress is in bytes of the packages.
+    The result is a function of the packages and their order: modes 0644 and 0755, everything as
+    packaged; owners and times are the store's to set. Progress is in bytes of the packages.
 
     Raises IntegrityError for a package that is broken or unsafe; ResolveError for one of
     another architecture and for two that hold the same path differently; FetchError for a full disk.
@@ -58,14 +57,7 @@ def debian_root(debs: Sequence[Path], root: Path, *, platform: Platform, report:
         shutil.rmtree(work)
         for name in write_known_files(root, packages):
             report(Note(f"alternative {name}: nothing that it could lead to is installed", "debug"))
-        _reset_times(root)
     except OSError as error:
         raise storage_error(error, "cannot unpack the packages", on=str(root)) from error
     finally:
         report(Finished(key))
-
-
-def _reset_times(root: Path) -> None:
-    """Moving entries touched the directories."""
-    for directory, _, _ in os.walk(root, topdown=False):
-        os.utime(directory, ns=(0, 0))

@@ -62,9 +62,7 @@ class _Merge:
             self._directory(index, package.tree, "")
         for name, target in USR_MERGE.items():
             if os.path.isdir(f"{self._root}/{target}"):  # noqa: PTH112
-                link = Path(self._root, name)
-                link.symlink_to(target)
-                os.utime(link, ns=(0, 0), follow_symlinks=False)
+                Path(self._root, name).symlink_to(target)
 
     # Where a packaged path really is
 

@@ -21,6 +21,7 @@ from lockbuild.environment.maintainer import Alternative, Diversion, alternative
 from lockbuild.errors import FetchError, IntegrityError, LockbuildError
 
 _CHUNK = 1 << 18
+_PR_SET_PDEATHSIG = 1
 _SIZE_LIMIT = 16 << 30
 """Bytes that one package may unpack to; the largest of Debian stay below a quarter of it."""
 
@@ -112,10 +113,12 @@ def _names(relation: str) -> Iterator[str]:
 
 def serve(descriptor: int) -> None:
     """The life of a worker: take (deb, tree) from the socket, answer with an `Unpacked` or an exception."""
+    import ctypes
     import signal
     from multiprocessing.connection import Connection
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and closes the socket
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # not even the package at hand, if it can be
     os.umask(0o022)
     connection: Connection = Connection(descriptor)
     while True:

@@ -1,0 +1,74 @@
+"""What a process in an environment sees: the trees in their order, and its variables.
+
+Of the caller's environment nothing is passed on; everything here is the same for everyone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lockbuild.errors import UsageError
+from lockbuild.model.digest import Digest
+from lockbuild.model.environment import HOME_DIR, Environment, MountedTree
+from lockbuild.model.lock import LockedTree
+from lockbuild.model.platform import Platform
+
+if TYPE_CHECKING:
+    from lockbuild.store import Store
+
+SOURCE_DATE_EPOCH = 315532800
+"""1980-01-01T00:00:00Z: the earliest time that a zip file can hold, so that packers of zips work, too."""
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_FIXED = {
+    "HOME": HOME_DIR,
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
+    "TZ": "UTC",
+}
+_OUT = re.compile(r"\$(?:OUT\b|\{OUT\})")
+
+
+def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, Digest]]) -> Environment:
+    """The environment of ``trees`` (the base first, then tools), each with the digest it came out with.
+
+    PATH has each tool's ``bin`` that exists, in order, before the system's directories. A tree's
+    ``exports`` are added with ``$OUT`` as its mount point. Several trees' values of one variable whose
+    name ends in PATH are joined with ``:`` in order; of any other variable they must agree, else
+    UsageError. IntegrityError where the store lacks a tree.
+    """
+    mounted = tuple(
+        MountedTree(name=tree.name, digest=digest, mount=tree.mount, root=store.tree_path(digest))
+        for tree, digest in trees
+    )
+    variables = dict(_FIXED)
+    owners: dict[str, str] = {}
+    path: list[str] = []
+    for tree, _ in trees:
+        for name, value in tree.exports.items():
+            value = _OUT.sub(lambda _, mount=tree.mount: mount, value)  # type: ignore[misc]
+            if name == "PATH":
+                path.append(value)
+            elif name in owners and name.endswith("PATH"):
+                variables[name] += f":{value}"
+            elif name in owners and variables[name] != value:
+                raise UsageError(
+                    f"{owners[name]} and {tree.name} export it with different values "
+                    f"({variables[name]!r} and {value!r})",
+                    on=f"variable {name}",
+                    hint="Leave it out of the exports of one of them.",
+                )
+            else:
+                variables[name] = value
+            owners.setdefault(name, tree.name)
+    path += [
+        f"{tree.mount}/bin"
+        for tree in mounted
+        if tree.mount != "/" and (tree.root / tree.mount.lstrip("/") / "bin").is_dir()
+    ]
+    variables["PATH"] = ":".join([*path, _SYSTEM_PATH])
+    return Environment(platform=platform, trees=mounted, variables=dict(sorted(variables.items())))

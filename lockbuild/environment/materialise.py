@@ -1,0 +1,129 @@
+"""From locked sources to a tree in the store, at most once for each recipe.
+
+A recipe is everything that decides a tree's bytes; its digest is the key under which the store
+remembers what came out. How sources of each kind become a tree stands in one table, `UNPACKERS`.
+Trees that are no function of fetched files (``path``, ``derive``) are made by the workflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockbuild.errors import IntegrityError, UsageError
+from lockbuild.events import Finished, Reporter, Started
+from lockbuild.model.digest import Digest
+from lockbuild.model.environment import SOURCES_DIR
+from lockbuild.model.lock import LockedTree, Source, Unpack
+
+if TYPE_CHECKING:
+    from lockbuild.store import Store
+
+VERSION = 1
+"""Raised whenever an unpacker comes to give other bytes, so that no older tree is taken for its result."""
+
+Unpacker = Callable[[LockedTree, Sequence[Source], Sequence[Path], Path, Reporter], None]
+"""Fill the empty directory (fourth) with the tree, from its sources and their verified files, in order."""
+
+
+def root_of(tree: LockedTree) -> str:
+    """The path that the tree's sources are unpacked at, inside the tree.
+
+    An environment's trees are rooted at ``/`` of the environment: a tool for /opt/cmake has the entries
+    ``opt/``, ``opt/cmake/``. Project sources are no part of it and rooted at themselves: ``/``.
+    """
+    return "/" if tree.mount.startswith(f"{SOURCES_DIR}/") or tree.name.startswith("sources.") else tree.mount
+
+
+def recipe(tree: LockedTree, sources: Sequence[Source]) -> Digest:
+    """The digest of all that decides what the tree is: canonical JSON, the sources in their order."""
+    import json
+
+    decisive = {
+        "materialiser": VERSION,
+        "mount": root_of(tree),
+        "platform": str(tree.platform),
+        "sources": [source.sha256.hex for source in sources],
+        "strip": tree.strip,
+        "unpack": tree.unpack,
+    }
+    return Digest.of(json.dumps(decisive, sort_keys=True, separators=(",", ":")).encode())
+
+
+def materialise(store: Store, tree: LockedTree, sources: Sequence[Source], *, report: Reporter) -> Digest:
+    """The tree's digest; the tree is in the store afterwards. Every source must be there already.
+
+    Safe to run for several trees at once. Raises IntegrityError where a source's bytes are not the locked
+    ones or the tree comes out other than ``tree.digest``; what the unpackers raise; FetchError for a
+    full disk.
+    """
+    unpacker = UNPACKERS.get(tree.unpack)
+    if unpacker is None:
+        raise UsageError(
+            f"a tree of the kind {tree.unpack!r} is not made from fetched files",
+            on=tree.id,
+            hint="Make it through the workflow that belongs to it.",
+        )
+    key = recipe(tree, sources)
+    known = store.recall(key)
+    if known is not None and store.has_tree(known):
+        if tree.digest not in (None, known):
+            raise IntegrityError(
+                f"its sources give the tree {known}, but {tree.digest} is recorded",
+                on=tree.id,
+                hint="the lock was edited, or recorded by something else; lock again with --materialise",
+            )
+        return known
+    files = [store.verified_blob(source.sha256) for source in sources]
+    with store.new_tree() as staged:
+        unpacker(tree, sources, files, staged.path, report)
+        digest = staged.commit(tree.digest)
+    store.remember(key, digest)
+    return digest
+
+
+def _debian_root(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.debian import debian_root
+
+    assert tree.platform != "any", "the schema of locks and the resolver give a base its platform"
+    debian_root(files, root, platform=tree.platform, report=report)
+
+
+def _wheels(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.wheels import wheels
+
+    with _task(tree, report):
+        wheels(files, root, mount=root_of(tree))
+
+
+def _archive(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.archives import archive
+
+    with _task(tree, report):
+        for source, file in zip(sources, files, strict=True):
+            archive(file, root, mount=root_of(tree), strip=tree.strip, name=source.location)
+
+
+@contextmanager
+def _task(tree: LockedTree, report: Reporter) -> Iterator[None]:
+    key = f"unpack {tree.id}"
+    report(Started(key, f"unpack {tree.name}"))
+    try:
+        yield
+    finally:
+        report(Finished(key))
+
+
+UNPACKERS: Mapping[Unpack, Unpacker] = {
+    "debian-root": _debian_root,
+    "wheels": _wheels,
+    "archive": _archive,
+}
