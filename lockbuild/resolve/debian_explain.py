@@ -11,41 +11,44 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from lockbuild.resolve.debian_index import Package
-from lockbuild.resolve.debian_relations import Clause, describe
+from lockbuild.resolve.debian_relations import Clause
 from lockbuild.resolve.debian_solver import Absent, Candidate, Choice
 from lockbuild.resolve.debian_universe import Avoid, Choose, Need, Requirement, Universe
 
 _LONGEST_CHAIN = 6
 
 
-def hopeless(universe: Universe, roots: Iterable[Need]) -> dict[Package, Clause]:
-    """The packages that no choice can make installable, each with the clause that it fails on.
+def hopeless(universe: Universe, roots: Iterable[Need]) -> dict[Package, Need | Choose]:
+    """The packages that no choice can make installable, each with the requirement that it fails on.
 
-    Only what the roots can reach is looked at; conflicts are not.
+    A package comes after all that could have met its requirement. Only what the roots can reach is looked at;
+    conflicts are not.
     """
-    seen = {package for root in roots for package in universe.packages(root.name) if package in root.allowed}
-    open_ = sorted(seen, key=str)
-    waiting: dict[Package, list[tuple[Package, Clause]]] = {}
-    failed: deque[tuple[Package, Clause]] = deque()
-    left: dict[tuple[Package, Clause], int] = {}
+    open_ = [package for root in roots for package in universe.serving(root)]
+    seen = set(open_)
+    waiting: dict[Package, list[tuple[Package, Need | Choose]]] = {}
+    failed: deque[tuple[Package, Need | Choose]] = deque()
+    left: dict[tuple[Package, Need | Choose], int] = {}
     while open_:
         package = open_.pop()
-        for clause in package.depends:
-            satisfiers = universe.satisfiers(clause)
-            left[package, clause] = len(satisfiers)
-            if not satisfiers:
-                failed.append((package, clause))
-            for other in satisfiers:
-                waiting.setdefault(other, []).append((package, clause))
+        for requirement in universe.requirements(package):
+            if isinstance(requirement, Avoid):
+                continue
+            options = universe.serving(requirement)
+            left[package, requirement] = len(options)
+            if not options:
+                failed.append((package, requirement))
+            for other in options:
+                waiting.setdefault(other, []).append((package, requirement))
                 if other not in seen:
                     seen.add(other)
                     open_.append(other)
-    found: dict[Package, Clause] = {}
+    found: dict[Package, Need | Choose] = {}
     while failed:
-        package, clause = failed.popleft()
+        package, requirement = failed.popleft()
         if package in found:
             continue
-        found[package] = clause
+        found[package] = requirement
         for dependent in waiting.get(package, ()):
             left[dependent] -= 1
             if left[dependent] == 0:
@@ -53,20 +56,18 @@ def hopeless(universe: Universe, roots: Iterable[Need]) -> dict[Package, Clause]
     return found
 
 
-def explain_missing(universe: Universe, root: Need, lost: dict[Package, Clause]) -> str:
-    """Why ``root``, whose every version is in ``lost``, cannot be installed: the chain down to what is missing."""
-    package = next(package for package in universe.packages(root.name) if package in root.allowed)
+def explain_missing(universe: Universe, root: Need, lost: dict[Package, Need | Choose]) -> str:
+    """Why ``root``, whose every version is `hopeless`, cannot be installed: the chain down to what is missing."""
+    options = universe.serving(root)
     steps: list[str] = []
-    visited: set[Package] = set()
     while True:
-        visited.add(package)
-        clause = lost[package]
-        steps.append(f"{package} needs {describe(clause)}")
-        satisfiers = universe.satisfiers(clause)
-        following = next((other for other in satisfiers if other not in visited), None)
-        if following is None:
-            return f"{_shortened(steps)}, but {_what_there_is(universe, clause)}"
-        package = following
+        package = options[0]
+        requirement = lost[package]
+        steps.append(f"{package} needs {requirement.text}")
+        options = universe.serving(requirement)
+        if not options:
+            assert isinstance(requirement, Choose)  # a Need names packages that are there
+            return f"{_shortened(steps)}, but {_what_there_is(universe, requirement.clause)}"
 
 
 def explain_conflict(
@@ -82,9 +83,9 @@ def explain_conflict(
         facts = by_name[name]
         for (one, parent), (other, needing) in itertools.permutations(facts, 2):
             if isinstance(other, Need) and _exclude(universe, name, one, other):
-                verb = "conflicts with" if isinstance(one, Avoid) else "needs"
+                said = f"conflicts with {_avoided(one)}" if isinstance(one, Avoid) else f"needs {one.text}"
                 return (
-                    f"{_owner(parent)} {verb} {one.text}{_way(_package(parent), parents)}, "
+                    f"{_owner(parent)} {said}{_way(_package(parent), parents)}, "
                     f"and {_owner(needing)} needs {other.text}{_way(_package(needing), parents)}"
                 )
     texts = dict.fromkeys(f"{_owner(parent)} needs {requirement.text}" for requirement, parent in causes)
@@ -103,32 +104,43 @@ def _exclude(universe: Universe, name: str, one: Requirement, other: Need) -> bo
     return True
 
 
+def _avoided(requirement: Avoid) -> str:
+    if requirement.text.partition(" ")[0].partition(":")[0] == requirement.name:
+        return requirement.text
+    return f"{requirement.text}, which {requirement.name} provides"
+
+
 def _what_there_is(universe: Universe, clause: Clause) -> str:
     for relation in clause:
-        versions = [package.version for package in universe.index.packages(relation.name)]
-        if versions:
-            if relation.admits(versions[0]):
-                return f"{relation.name} {versions[0]} does not serve it"
-            return f"the suite has {relation.name} {' and '.join(versions)}"
-        provided = [
+        packages = universe.index.packages(relation.name)
+        if packages:
+            versions = " and ".join(package.version for package in packages)
+            if not relation.qualifier or not any(relation.admits(package.version) for package in packages):
+                return f"the suite has {relation.name} {versions}"
+            if relation.qualifier == "any":
+                return f"{relation.name} {versions} is not Multi-Arch: allowed"
+            return f"packages for {relation.qualifier} are not installed"
+        provided = dict.fromkeys(
             f"{relation.name} {provides.version or 'without a version'} (from {package.name})"
             for package, provides in universe.index.providers(relation.name)
-        ]
+        )
         if provided:
-            return f"the suite has {' and '.join(provided[:3])}"
+            return f"the suite has {' and '.join(list(provided)[:3])}"
     return "the suite has no such package"
 
 
 def _shortest_ways(universe: Universe, roots: Sequence[Need]) -> dict[Package, Package | None]:
     """For each package that the roots can reach, what needs it on the shortest way there (None for roots)."""
     parents: dict[Package, Package | None] = {
-        package: None for root in roots for package in universe.packages(root.name) if package in root.allowed
+        package: None for root in roots for package in universe.serving(root)
     }
     open_ = deque(parents)
     while open_:
         package = open_.popleft()
-        for clause in package.depends:
-            for other in universe.satisfiers(clause):
+        for requirement in universe.requirements(package):
+            if isinstance(requirement, Avoid):
+                continue
+            for other in universe.serving(requirement):
                 if other not in parents:
                     parents[other] = package
                     open_.append(other)

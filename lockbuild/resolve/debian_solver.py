@@ -3,19 +3,22 @@
 resolvelib searches. Its identifiers are package names and clauses that several packages can satisfy:
 choosing for a clause pins a `Choice`, which requires the chosen package. A conflict requires of a
 package name that it is absent or another version; `Absent` is then what the name is pinned to.
+
+A pin is changed by going back only, never by a later requirement: resolvelib forgets what a pin
+required when it falls out of favour, and does not learn it again when it comes back. So names that
+may be absent are pinned last, when nothing can require them any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from resolvelib import AbstractProvider, BaseReporter
 from resolvelib.resolvers import Resolution, ResolutionImpossible, ResolutionTooDeep
 
 from lockbuild.resolve.debian_index import Package
-from lockbuild.resolve.debian_relations import Clause
 from lockbuild.resolve.debian_universe import Avoid, Choose, Need, Requirement, Universe
 
 if TYPE_CHECKING:
@@ -34,13 +37,13 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``package`` is what satisfies ``clause``."""
+    """``package`` is what serves ``choose``."""
 
-    clause: Clause
+    choose: Choose
     package: Package
 
 
-Key = str | Clause
+Key = str | Choose
 Candidate = Package | Absent | Choice
 
 
@@ -62,6 +65,7 @@ def solve(universe: Universe, roots: Sequence[Need], *, thorough: bool = False) 
     search = _Search(universe)
     # Not `Resolver`: it goes on to make a graph by recursion, which the cycles of a distribution exhaust.
     resolution: Resolution[Requirement, Candidate, Key] = Resolution(search, _Observer(search, thorough))
+    search.resolution = resolution
     try:
         mapping = resolution.resolve(roots, max_rounds=_ROUNDS).mapping
     except ResolutionImpossible as error:
@@ -80,7 +84,7 @@ def _reachable(universe: Universe, roots: Iterable[Need], mapping: Mapping[Key, 
         requirement = open_.pop()
         if isinstance(requirement, Avoid):
             continue
-        pin = mapping[requirement.name if isinstance(requirement, Need) else requirement.clause]
+        pin = mapping[requirement.name if isinstance(requirement, Need) else requirement]
         package = pin.package if isinstance(pin, Choice) else pin
         assert isinstance(package, Package)
         if package.name not in found:
@@ -119,29 +123,39 @@ class _Search(AbstractProvider[Requirement, Candidate, Key]):
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
         self._absent: dict[str, Absent] = {}
-        self.pins: Mapping[Key, Candidate] = {}
+        self.resolution: Resolution[Requirement, Candidate, Key] | None = None
         self.entangled: tuple[Requirement, ...] = ()
 
+    @property
+    def pins(self) -> Mapping[Key, Candidate]:
+        """What is pinned at this moment."""
+        assert self.resolution is not None
+        return self.resolution.state.mapping
+
     def identify(self, requirement_or_candidate: Requirement | Candidate) -> Key:
-        if isinstance(requirement_or_candidate, Choose | Choice):
-            return requirement_or_candidate.clause
-        return requirement_or_candidate.name
+        match requirement_or_candidate:
+            case Choose():
+                return requirement_or_candidate
+            case Choice(choose, _):
+                return choose
+            case Need() | Avoid() | Absent() | Package():
+                return requirement_or_candidate.name
 
     def get_preference(
         self,
         identifier: Key,
         resolutions: Mapping[Key, Candidate],
         candidates: Mapping[Key, Iterator[Candidate]],
-        information: Mapping[Key, Iterator[Any]],
-        backtrack_causes: Sequence[Any],
-    ) -> tuple[int, int, str]:
+        information: Mapping[Key, Iterator[RequirementInformation[Requirement, Candidate]]],
+        backtrack_causes: Sequence[RequirementInformation[Requirement, Candidate]],
+    ) -> tuple[int, int, str, str]:
         """Packages that must be there first, then choices, first those that are made already, absences last."""
         if isinstance(identifier, str):
             needed = any(isinstance(known.requirement, Need) for known in information[identifier])
-            return (0 if needed else 3), 0, identifier
-        satisfiers = self._universe.satisfiers(identifier)
-        made = any(resolutions.get(package.name) is package for package in satisfiers)
-        return (1 if made else 2), len(satisfiers), Choose(identifier).text
+            return (0 if needed else 3), 0, identifier, ""
+        options = self._universe.serving(identifier)
+        made = any(resolutions.get(package.name) is package for package in options)
+        return (1 if made else 2), len(options), identifier.text, identifier.other_than
 
     def find_matches(
         self,
@@ -150,39 +164,45 @@ class _Search(AbstractProvider[Requirement, Candidate, Key]):
         incompatibilities: Mapping[Key, Iterator[Candidate]],
     ) -> Sequence[Candidate]:
         refused = set(incompatibilities[identifier])
-        if not isinstance(identifier, str):
-            choices = (Choice(identifier, package) for package in self._universe.satisfiers(identifier))
+        if isinstance(identifier, Choose):
+            choices = (Choice(identifier, package) for package in self._universe.serving(identifier))
             return _Ordered(tuple(choice for choice in choices if choice not in refused), self)
         wanted = list(requirements[identifier])
-        if any(isinstance(requirement, Need) for requirement in wanted):
-            return [
-                package
-                for package in self._universe.packages(identifier)
-                if package not in refused
-                and all(self.is_satisfied_by(requirement, package) for requirement in wanted)
-            ]
-        absent = self._absent.setdefault(identifier, Absent(identifier))
-        return [] if absent in refused else [absent]
+        possible: Iterable[Candidate]
+        if identifier in self.pins:
+            possible = [self.pins[identifier]]
+        elif any(isinstance(requirement, Need) for requirement in wanted):
+            possible = self._universe.packages(identifier)
+        else:
+            possible = [self._absent.setdefault(identifier, Absent(identifier))]
+        return [
+            candidate
+            for candidate in possible
+            if candidate not in refused
+            and all(self.is_satisfied_by(requirement, candidate) for requirement in wanted)
+        ]
 
     def is_satisfied_by(self, requirement: Requirement, candidate: Candidate) -> bool:
-        if isinstance(requirement, Need):
-            return candidate in requirement.allowed
-        if isinstance(requirement, Avoid):
-            return candidate not in requirement.excluded
-        return True
+        match requirement:
+            case Need():
+                return candidate in requirement.allowed
+            case Avoid():
+                return candidate not in requirement.excluded
+            case Choose():
+                return True
 
     def get_dependencies(self, candidate: Candidate) -> Iterable[Requirement]:
-        if isinstance(candidate, Absent):
-            return self.entangled
-        if isinstance(candidate, Choice):
-            package = candidate.package
-            need = Need(package.name, frozenset((package,)), Choose(candidate.clause).text)
-            return (need, *self.entangled)
-        return (*self._universe.requirements(candidate), *self.entangled)
+        match candidate:
+            case Absent():
+                return self.entangled
+            case Choice(choose, package):
+                return (Need(package.name, frozenset((package,)), choose.text), *self.entangled)
+            case Package():
+                return (*self._universe.requirements(candidate), *self.entangled)
 
 
 class _Observer(BaseReporter[Requirement, Candidate, Key]):
-    """Keeps the search told of the pins; thorough, it makes each pin a suspect of every conflict.
+    """Thorough, it makes each pin a suspect of every conflict.
 
     resolvelib asks for the dependencies of a pin when it looks how far to jump back, and stops at the
     first pin that shares one with the conflict.
@@ -193,7 +213,6 @@ class _Observer(BaseReporter[Requirement, Candidate, Key]):
         self._thorough = thorough
 
     def ending_round(self, index: int, state: State[Requirement, Candidate, Key]) -> None:
-        self._search.pins = state.mapping
         self._search.entangled = ()
 
     def resolving_conflicts(self, causes: Iterable[RequirementInformation[Requirement, Candidate]]) -> None:

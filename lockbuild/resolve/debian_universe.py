@@ -35,9 +35,10 @@ class Avoid:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """One of several packages must be there."""
+    """One of several packages must be there, of which none is called ``other_than``."""
 
     clause: Clause
+    other_than: str
 
     @property
     def text(self) -> str:
@@ -86,21 +87,40 @@ class Universe:
             self._satisfiers[clause] = found
         return found
 
+    def serving(self, requirement: Need | Choose) -> tuple[Package, ...]:
+        """The packages that serve ``requirement``, the preferred one first."""
+        if isinstance(requirement, Need):
+            return tuple(
+                package for package in self.packages(requirement.name) if package in requirement.allowed
+            )
+        return tuple(
+            package
+            for package in self.satisfiers(requirement.clause)
+            if package.name != requirement.other_than
+        )
+
     def requirements(self, package: Package) -> tuple[Requirement, ...]:
-        """What must hold where ``package`` is there, in a stable order."""
+        """What must hold where ``package`` is there, in a stable order. What it serves itself is left out."""
         found = self._requirements.get(package)
         if found is None:
-            found = (*map(self.requirement, package.depends), *self._avoided(package))
+            needed = (
+                self._requirement(clause, package.name)
+                for clause in package.depends
+                if package not in self.satisfiers(clause)
+            )
+            found = (*dict.fromkeys(needed), *self._avoided(package))
             self._requirements[package] = found
         return found
 
-    def requirement(self, clause: Clause) -> Requirement:
-        """``clause`` as a requirement: of one package where only versions of one can satisfy it."""
-        satisfiers = self.satisfiers(clause)
-        names = {package.name for package in satisfiers}
-        if len(names) != 1:
-            return Choose(clause)
-        return Need(names.pop(), frozenset(satisfiers), describe(clause))
+    def _requirement(self, clause: Clause, owner: str) -> Requirement:
+        """``clause`` as a requirement: of one package where only versions of one can satisfy it.
+
+        Another version of the ``owner`` cannot: one version of a package is there at a time.
+        """
+        choose = Choose(clause, owner)
+        options = self.serving(choose)
+        names = {package.name for package in options}
+        return choose if len(names) != 1 else Need(names.pop(), frozenset(options), choose.text)
 
     def _satisfying(self, relation: Relation) -> Iterable[Package]:
         qualifier = relation.qualifier
