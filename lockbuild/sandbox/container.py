@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,7 +86,7 @@ class ContainerSession:
             files = {"--tlscacert": "ca.pem", "--tlscert": "cert.pem", "--tlskey": "key.pem"}
             address.append("--tlsverify" if tls.verify else "--tls")
             address += [f"{option}={tls.directory / file}" for option, file in files.items()]
-        terminal = ["-t"] if sys.stdin.isatty() else []
+        terminal = ["-t"] if os.isatty(0) and os.isatty(1) else []
         command = [*_TERMINAL_COMMAND, *env_command(process_variables(self._spec, variables), argv)]
         options = ["-i", *terminal, "-u", f"{UID}:{GID}", "-w", cwd]
         return subprocess.run([program, *address, "exec", *options, self._name, *command]).returncode

@@ -1,0 +1,166 @@
+"""What holds for bubblewrap: fixed addresses, one death for all, no traces, and remedies that are true."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lockbuild.errors import SandboxError
+from lockbuild.model.environment import ReadOnlyInput
+from lockbuild.sandbox.bubblewrap import Bubblewrap
+from tests.support.busybox import make_spec
+from tests.support.sandboxes import Sandbox, processes_with, shell, unique_sleep, wait_until
+from tests.support.users import ORDINARY, as_ordinary_user
+
+ADDRESSES = r"grep -E '\[(stack|vdso|heap)\]' /proc/self/maps"
+
+KILLED = """
+import sys
+from pathlib import Path
+from lockbuild.sandbox.bubblewrap import Bubblewrap
+from tests.support.busybox import make_spec
+from tests.support.sandboxes import shell
+work, seconds = Path(sys.argv[1]), sys.argv[2]
+with Bubblewrap(work / "scratch").session(make_spec(work)) as session:
+    shell(session, f"setsid sleep {seconds} & sleep {seconds}")
+"""
+
+
+def test_it_works_here(bubblewrap: Sandbox) -> None:
+    assert bubblewrap.backend.unavailable() is None
+    assert bubblewrap.backend.guarantees.reproducible
+    assert bubblewrap.backend.guarantees.address_randomisation_off
+
+
+def test_addresses_are_the_same_in_every_run(bubblewrap: Sandbox) -> None:
+    plain = {subprocess.check_output(["sh", "-c", ADDRESSES]) for _ in range(3)}
+    assert len(plain) > 1, "this machine does not randomise addresses: the test would show nothing"
+    with bubblewrap.backend.session(bubblewrap.spec) as session:
+        seen = {shell(session, ADDRESSES) for _ in range(3)}
+    assert len(seen) == 1
+    assert seen.pop()[0] == 0
+    after = {subprocess.check_output(["sh", "-c", ADDRESSES]) for _ in range(3)}
+    assert len(after) > 1, "the caller's own personality was changed"
+
+
+def test_killing_the_caller_kills_all(tmp_path: Path) -> None:
+    seconds = unique_sleep()
+    caller = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), seconds])
+    try:
+        wait_until(lambda: len(processes_with(seconds)) >= 3)  # the caller, and both in the sandbox
+    finally:
+        caller.send_signal(signal.SIGKILL)
+        caller.wait()
+    wait_until(lambda: not processes_with(seconds))
+
+
+def test_no_file_descriptor_is_inherited(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    with (tmp_path / "secret").open("w") as secret:
+        os.set_inheritable(secret.fileno(), True)
+        with bubblewrap.backend.session(bubblewrap.spec) as session:
+            status, text = shell(session, "for f in /proc/self/fd/*; do readlink $f; done; ls /proc/1/fd")
+    assert status == 0
+    assert "secret" not in text
+    assert "json" not in text
+    assert len([line for line in text.splitlines() if line.startswith("pipe:")]) == 2
+
+
+def test_nothing_remains_whatever_modes_a_build_left(tmp_path: Path) -> None:
+    work = Path(tempfile.mkdtemp(prefix="lb-user-"))
+    script = (
+        "mkdir -p a/b c && touch a/b/f c/f && chmod 000 a/b/f a/b a c/f && chmod 500 c && chmod 000 ../home"
+    )
+
+    def build() -> list[str]:
+        with Bubblewrap(work / "scratch").session(spec) as session:
+            status, said = shell(session, script)
+            session.export("/build/build", work / "out")
+        out = work / "out"
+        exported = sorted(path.relative_to(out).as_posix() for path in out.rglob("*"))
+        return [str(status), said, *exported, *map(str, (work / "scratch").iterdir())]
+
+    try:
+        spec = make_spec(work)
+        os.chown(work, ORDINARY, ORDINARY)
+        found = as_ordinary_user(build) if os.geteuid() == 0 else build()
+        assert found == ["0", "", "a", "a/b", "a/b/f", "c", "c/f"]
+    finally:
+        shutil.rmtree(work)
+
+
+def test_nothing_remains_after_an_error(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    class MarkerError(Exception):
+        pass
+
+    def fail() -> None:
+        with bubblewrap.backend.session(bubblewrap.spec) as session:
+            shell(session, "mkdir x")
+            raise MarkerError
+
+    with pytest.raises(MarkerError):
+        fail()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_links_in_a_build_directory_lead_nowhere(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/key").write_text("secret")
+    with bubblewrap.backend.session(bubblewrap.spec) as session:
+        assert shell(session, f"ln -s {tmp_path}/private dir; ln -s {tmp_path}/private/key file")[0] == 0
+        session.export("/build/build", tmp_path / "out", select=lambda path: True)
+        with pytest.raises(SandboxError):
+            session.export("/build/build/dir", tmp_path / "out")
+        with pytest.raises(SandboxError):
+            session.export("/build/build/../../..", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_mount_where_there_is_no_place(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    inside = ReadOnlyInput(tmp_path, "/build/source/absent")
+    spec = replace(bubblewrap.spec, inputs=(*bubblewrap.spec.inputs, inside))
+    with pytest.raises(SandboxError, match="/build/source has no such directory"):
+        bubblewrap.backend.session(spec).__enter__()
+
+
+def test_a_base_without_env(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    base = replace(bubblewrap.spec.environment.trees[0], root=tmp_path / "empty")
+    spec = replace(bubblewrap.spec, environment=replace(bubblewrap.spec.environment, trees=(base,)))
+    with pytest.raises(SandboxError, match="the environment has no /usr/bin/env"):
+        bubblewrap.backend.session(spec).__enter__()
+
+
+def test_a_bwrap_that_may_not_make_namespaces(tmp_path: Path) -> None:
+    # A process that already used up its right to make user namespaces is refused as a locked-down machine does.
+    refused = subprocess.run(
+        [
+            *("bwrap", "--unshare-user", "--disable-userns", "--bind", "/", "/", "--dev", "/dev"),
+            *("--proc", "/proc", "--", sys.executable, "-c"),
+            "from lockbuild.sandbox.bubblewrap import Bubblewrap; from pathlib import Path;"
+            f"print(Bubblewrap(Path({str(tmp_path)!r})).unavailable())",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert refused.stdout.startswith("bubblewrap cannot make a sandbox here (bwrap: ")
+    assert "namespace" in refused.stdout
+
+
+def test_a_program_that_is_no_bwrap(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bubblewrap 0.4.1'\n")
+    program.chmod(0o755)
+    assert "is version 0.4, too old" in (Bubblewrap(tmp_path, program=program).unavailable() or "")
+    program.write_text("#!/bin/sh\necho 'bubblewrap 0.9.0'; echo broken >&2; exit 3\n")
+    assert "(bubblewrap 0.9.0\nbroken)" in (Bubblewrap(tmp_path, program=program).unavailable() or "")
+    program.chmod(0o644)
+    assert "cannot be run" in (Bubblewrap(tmp_path, program=program).unavailable() or "")
