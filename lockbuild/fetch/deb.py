@@ -25,10 +25,12 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
     path = quote(source.path or "", safe="/~")
     for mirror in places.config.debian_mirrors():
         yield f"{mirror.rstrip('/')}/{path}"
+    from lockbuild.config.apt import snapshot_url
+
     service = places.config.snapshot_service()
     if service is not None:
         for timestamp in places.timestamps.get(_distribution(source), ()):
-            yield f"{_at(service, timestamp)}/{path}"
+            yield f"{snapshot_url(service, timestamp)}/{path}"
 
 
 def expectation(source: Source, places: Places) -> str:
@@ -63,12 +65,6 @@ def _timestamp(date: str, later: timedelta = timedelta()) -> str | None:
             return None
     when = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
     return (when + later).strftime("%Y%m%dT%H%M%SZ")
-
-
-def _at(service: str, timestamp: str) -> str:
-    if "@SNAPSHOTID@" in service:
-        return service.replace("@SNAPSHOTID@", timestamp).rstrip("/")
-    return f"{service.rstrip('/')}/{timestamp}"
 
 
 def _distribution(source: Source) -> str:

@@ -148,7 +148,9 @@ class Downloader:
                     # fault: judge the place by one transfer from the start.
                     if judged or not mixed:
                         raise IntegrityError(
-                            f"{source.purl}: {error.what}", on=redact(url), hint=_HINT
+                            f"{source.purl}: {error.what}; the lock says {source.sha256}",
+                            on=redact(url),
+                            hint=_HINT,
                         ) from None
                     judged = True
                     validator = None
