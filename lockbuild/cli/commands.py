@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from lockbuild.workflow.project import Project, find_project, load_project
 from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 
-def run(arguments: argparse.Namespace) -> ExitStatus:
+def run(arguments: argparse.Namespace) -> int:
     """Run the command that ``arguments`` name."""
     printer = Printer(as_json=arguments.json, quiet=arguments.quiet)
     if arguments.command == "schema":
@@ -30,7 +31,8 @@ def run(arguments: argparse.Namespace) -> ExitStatus:
             offline=arguments.offline,
             backend_name=arguments.backend,
         )
-        return _COMMANDS[arguments.command](arguments, workspace, printer, progress)
+        command = _COMMANDS[arguments.command]
+        return command(arguments, workspace, printer, progress)
 
 
 def store_directory(chosen: Path | None, environ: Any) -> Path:
@@ -209,7 +211,7 @@ def _schema(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
     return ExitStatus.OK
 
 
-_COMMANDS: dict[str, Any] = {
+_COMMANDS: dict[str, Callable[[argparse.Namespace, Workspace, Printer, Progress], int]] = {
     "lock": _lock,
     "sync": _sync,
     "build": _build,

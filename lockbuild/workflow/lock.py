@@ -68,7 +68,6 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
     _resolve(workspace, project, options, old, stale, platforms, parts)
     _derive_trees(manifest, platforms, parts)
     trees = _with_known_digests(old, parts, manifest)
-    materialised = {str(p) for p in platforms if all(t.digest for t in trees if t.platform in (p, "any"))}
     lock = Lock(
         manifest=manifest_record(manifest),
         suites=list(parts.suites.values()),
@@ -77,7 +76,7 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
         environments={
             key: value
             for key, value in (old.environments if old else {}).items()
-            if key in materialised and old and _environment(old.trees, key) == _environment(trees, key)
+            if old and _environment(old.trees, key) == _environment(trees, key)
         },
         outputs={
             name: recorded

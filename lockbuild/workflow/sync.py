@@ -18,7 +18,7 @@ from lockbuild.model.environment import Environment
 from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree
 from lockbuild.model.platform import Platform
 from lockbuild.workflow.derive import derive_tree
-from lockbuild.workflow.image import environment_image, load_image
+from lockbuild.workflow.image import environment_image, image_in_engine, load_image
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.workspace import Workspace
 
@@ -162,8 +162,10 @@ def _image(
     A lock that records it, with every tree, says it all: the image is computed only where somebody needs it.
     """
     recorded = lock.environments.get(str(environment.platform))
-    if recorded is not None and not (load and workspace.backend.name == "docker"):
-        return recorded, recorded.image
+    if recorded is not None:
+        identity = image_in_engine(workspace, recorded) if load else recorded.image
+        if identity is not None:
+            return recorded, identity
     image = environment_image(project, environment)
     found = LockedEnvironment(image=image.config_digest, manifest=image.manifest_digest)
     if recorded is not None and found != recorded:
