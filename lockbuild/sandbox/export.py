@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
-from lockbuild.errors import IntegrityError
+from lockbuild.errors import IntegrityError, SandboxError
 from lockbuild.sandbox.backend import Select
 
 if TYPE_CHECKING:
@@ -109,6 +109,24 @@ def export_tar(chunks: Iterable[bytes], exported: Exported, again: Callable[[str
     """
     import tarfile
 
+    try:
+        missing = _extract_all(chunks, exported)
+        for relative in missing:
+            with tarfile.open(fileobj=_reader(again(relative)), mode="r|", bufsize=_CHUNK) as archive:
+                for member in archive:
+                    if member.isreg():
+                        _extract(archive, member, relative, exported)
+                    elif member.issym():
+                        exported.link(relative, member.linkname)
+    except tarfile.TarError as error:
+        raise SandboxError(f"the engine broke off while it gave out files: {error}") from error
+    exported.close()
+
+
+def _extract_all(chunks: Iterable[bytes], exported: Exported) -> list[str]:
+    """Copy; the wanted hard links whose first name was not copied are left."""
+    import tarfile
+
     missing: list[str] = []
     with tarfile.open(fileobj=_reader(chunks), mode="r|", bufsize=_CHUNK) as archive:
         for member in archive:
@@ -125,14 +143,7 @@ def export_tar(chunks: Iterable[bytes], exported: Exported, again: Callable[[str
                 first = member.linkname.partition("/")[2]
                 if not exported.hard_link(relative, first):
                     missing.append(relative)
-    for relative in missing:
-        with tarfile.open(fileobj=_reader(again(relative)), mode="r|", bufsize=_CHUNK) as archive:
-            for member in archive:
-                if member.isreg():
-                    _extract(archive, member, relative, exported)
-                elif member.issym():
-                    exported.link(relative, member.linkname)
-    exported.close()
+    return missing
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, relative: str, exported: Exported) -> None:

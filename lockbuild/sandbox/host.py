@@ -68,7 +68,8 @@ class HostSession:
         self._places = places
         longest_first = sorted(places, key=len, reverse=True)
         names = "|".join(re.escape(name) for name in longest_first)
-        self._pattern = re.compile(rf"(?<![\w./-])({names})(?![\w.-])")
+        # At the start of a word, or after an option's letter as in -I/build/source.
+        self._pattern = re.compile(rf"(?:(?<![\w./-])|(?<=-[A-Z]))({names})(?![\w.-])")
 
     def run(
         self,

@@ -93,7 +93,7 @@ def find_engine(environ: Mapping[str, str]) -> EngineEndpoint | None:
     sockets of Docker, rootless Docker, Docker Desktop and Podman, in this order. Each has one second.
     """
     for url, tls in _candidates(environ):
-        if urlsplit(url).scheme not in ("unix", "tcp", "http", "https"):
+        if not url.startswith(("unix://", "tcp://", "http://")):
             continue
         kind = _ping(EngineEndpoint(url, tls=tls))
         if kind is not None:
