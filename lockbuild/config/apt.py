@@ -21,8 +21,8 @@ _SUITES = re.compile(
 )
 _POCKETS = re.compile(r"-(?:updates|proposed-updates|backports(?:-sloppy)?)$")
 _SNAPSHOT = re.compile(r"(?P<service>\S+?)/(?P<time>\d{8}T\d{6}Z)(?:/|$)")
+_TIME = re.compile(r"/\d{8}T\d{6}Z$")
 _COMMENT = re.compile(r"https?://\S+/debian/\d{8}T\d{6}Z")
-_IGNORED_KEYRING = re.compile(r"^(?:\s|-----BEGIN)")
 _KEYRINGS = (
     "usr/share/keyrings/debian-archive-keyring.pgp",
     "usr/share/keyrings/debian-archive-keyring.gpg",
@@ -38,29 +38,24 @@ class _Entry:
     signed_by: Path | None
 
 
-def archive_mirrors(environ: Mapping[str, str] | None = None) -> list[str]:
+def archive_mirrors(environ: Mapping[str, str] | None = None, *, root: Path = Path("/")) -> list[str]:
     """Base URLs of the Debian archive, in apt's order, each once; [] where apt has none.
 
-    Enabled sources with a Debian suite and the component main count; security archives, those of other
-    vendors, and methods other than http, https and file do not. ``environ`` is by default the process's.
+    Enabled sources that have the component main count where Debian's keyring signs them, or their suite and
+    path are Debian's; security archives, those of other vendors, and methods other than http, https and file do
+    not. ``environ`` is by default the process's; ``root`` is the file system to look at.
     """
-    settings = _settings(environ)
-    mirrors = []
-    for entry in _entries(settings):
-        snapshot = _SNAPSHOT.match(entry.uri)
-        # Packages of a lock are looked up in today's archive and in any snapshot of it by other ways.
-        mirrors.append(entry.uri if snapshot is None else f"{snapshot['service']}/{snapshot['time']}")
-    return list(dict.fromkeys(mirrors))
+    return list(dict.fromkeys(entry.uri for entry in _entries(_settings(environ, root))))
 
 
-def snapshot_service(environ: Mapping[str, str] | None = None) -> str | None:
+def snapshot_service(environ: Mapping[str, str] | None = None, *, root: Path = Path("/")) -> str | None:
     """The URL of a service that keeps old states of the Debian archive, or None.
 
     It is apt's setting ``Acquire::Snapshots::URI`` for Debian, else what stands before a timestamp in a URL
     ``…/archive/debian/<timestamp>`` of the sources files, comments included (Debian's images note there what
     they were made from). Complete it with `snapshot_url`.
     """
-    settings = _settings(environ)
+    settings = _settings(environ, root)
     for key in ("override::label::debian", "override::origin::debian", "label::debian", "origin::debian"):
         for uri in settings.values.get(f"acquire::snapshots::uri::{key}", ()):
             if _PLACEHOLDER in uri:
@@ -80,12 +75,12 @@ def snapshot_url(service: str, time: str) -> str:
     return f"{service.rstrip('/')}/{time}"
 
 
-def keyring(environ: Mapping[str, str] | None = None) -> Path:
+def keyring(environ: Mapping[str, str] | None = None, *, root: Path = Path("/")) -> Path:
     """The keyring of the Debian archive: the one that apt's source for it names, else the usual one.
 
     The file need not exist: who reads it says what to install.
     """
-    settings = _settings(environ)
+    settings = _settings(environ, root)
     for entry in _entries(settings):
         if entry.signed_by is not None and entry.signed_by.is_file():
             return entry.signed_by
@@ -98,10 +93,12 @@ class _Settings:
     """apt's settings: names in lower case, each with its values in order."""
 
     values: Mapping[str, tuple[str, ...]]
+    host: Path
 
     @property
     def root(self) -> Path:
-        return Path(self._one("dir", "/"))
+        """apt's ``Dir``, which everything else is relative to."""
+        return self.host / self._one("dir", "/").lstrip("/")
 
     @property
     def files(self) -> list[Path]:
@@ -118,7 +115,7 @@ class _Settings:
         return (self.values.get(key) or (default,))[-1] or default
 
 
-def _settings(environ: Mapping[str, str] | None) -> _Settings:
+def _settings(environ: Mapping[str, str] | None, root: Path) -> _Settings:
     import subprocess
 
     environ = os.environ if environ is None else environ
@@ -132,13 +129,13 @@ def _settings(environ: Mapping[str, str] | None) -> _Settings:
             timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return _Settings({})
+        return _Settings({}, root)
     values: dict[str, list[str]] = {}
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         name, space, value = line.partition(" ")
         if space and value.startswith('"') and value.endswith('";'):
             values.setdefault(name.lower().removesuffix("::"), []).append(value[1:-2])
-    return _Settings({name: tuple(items) for name, items in values.items()})
+    return _Settings({name: tuple(items) for name, items in values.items()}, root)
 
 
 def _source_texts(settings: _Settings) -> Iterator[tuple[Path, str]]:
@@ -153,11 +150,10 @@ def _entries(settings: _Settings) -> Iterator[_Entry]:
     for path, text in _source_texts(settings):
         read = _deb822_entries if path.suffix == ".sources" else _one_line_entries
         for uris, suites, components, signed_by in read(text):
-            if not ({"main"} & set(components) and any(map(_is_debian_suite, suites))):
-                continue
             named = Path(signed_by) if signed_by and signed_by.startswith("/") else None
+            known = any(map(_is_debian_suite, suites))
             for uri in _expand(uris):
-                if _is_debian_archive(uri, named):
+                if "main" in components and _is_debian_archive(uri, known, named):
                     yield _Entry(uri.rstrip("/"), named)
 
 
@@ -220,13 +216,14 @@ def _is_debian_suite(suite: str) -> bool:
     return _SUITES.fullmatch(_POCKETS.sub("", suite)) is not None
 
 
-def _is_debian_archive(uri: str, signed_by: Path | None) -> bool:
+def _is_debian_archive(uri: str, known_suite: bool, signed_by: Path | None) -> bool:
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https", "file"):
         return False
-    path = _SNAPSHOT.sub(r"\g<service>", parts.path.rstrip("/"))
-    last = path.rpartition("/")[2].lower()
+    last = _TIME.sub("", parts.path.rstrip("/")).rpartition("/")[2].lower()
     if any(word in last for word in ("security", "debug", "ports")):
         return False
-    # Vendors publish for Debian's suites under paths of their own; mirrors keep the archive's name.
-    return "debian" in last or (signed_by is not None and signed_by.name.startswith("debian-archive"))
+    if signed_by is not None and signed_by.name.startswith("debian-archive"):
+        return True
+    # Other vendors publish for Debian's suites below paths of their own; mirrors keep the archive's name.
+    return known_suite and "debian" in last

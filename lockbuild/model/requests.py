@@ -16,6 +16,7 @@ from lockbuild.model.base import FileModel
 from lockbuild.model.digest import Digest
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_PINNED_PACKAGE = re.compile(rf"{_PACKAGE.pattern}(?:=[A-Za-z0-9.+~:-]+)?")
 _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -64,6 +65,9 @@ def _sha256(value: str) -> str:
 
 Name = Annotated[str, _matching(_NAME, "a name (letters, digits, '.', '_', '-')")]
 DebianPackage = Annotated[str, _matching(_PACKAGE, "a Debian package name")]
+WantedDebianPackage = Annotated[
+    str, _matching(_PINNED_PACKAGE, "a Debian package name, with or without =version")
+]
 SnapshotTime = Annotated[str, _matching(_TIMESTAMP, "a snapshot time, as 20261101T000000Z")]
 Variable = Annotated[str, _matching(_VARIABLE, "the name of an environment variable")]
 RelativePath = Annotated[str, AfterValidator(_relative)]
@@ -73,10 +77,13 @@ Environment = dict[Variable, str]
 
 
 class DebianBase(FileModel):
-    """``[base.debian]``: the closure of some packages of a Debian suite, as the root file system."""
+    """``[base.debian]``: the closure of some packages of a Debian suite, as the root file system.
+
+    A package is written ``name`` or ``name=version``.
+    """
 
     suite: Name
-    packages: list[DebianPackage] = []
+    packages: list[WantedDebianPackage] = []
     components: list[Name] = ["main"]
     snapshot: SnapshotTime | None = None
     allow_expired: bool = False

@@ -65,12 +65,12 @@ def parse_stanza(data: bytes, *, on: str) -> Stanza:
 def stanza_spans(data: bytes) -> Iterator[tuple[int, int]]:
     """The (start, end) offsets of each stanza; stanzas are separated by empty lines."""
     position, size = 0, len(data)
-    while position < size:
-        end = data.find(b"\n\n", position)
-        if end < 0:
-            end = size
-        if end > position:
-            yield position, end
-        position = end + 1
+    while True:
         while position < size and data[position] == 0x0A:
             position += 1
+        if position == size:
+            return
+        end = data.find(b"\n\n", position)
+        end = size if end < 0 else end
+        yield position, end
+        position = end

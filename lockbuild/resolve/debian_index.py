@@ -50,7 +50,7 @@ class Package:
 def checked_path(path: str, *, on: str) -> str:
     """``path`` as a file below the archive's root; IntegrityError where it could lead anywhere else."""
     parts = PurePosixPath(path).parts
-    if not path.isprintable() or path.startswith("/") or ".." in parts or "/".join(parts) != path:
+    if not path or not path.isprintable() or path.startswith("/") or ".." in parts or "/".join(parts) != path:
         raise IntegrityError(f"{path[:200]!r} is not a path below the archive's root", on=on)
     return path
 

@@ -58,9 +58,7 @@ def resolve(
     archive, components = _upstream(stanza, on)
     if components:
         context.report(
-            Note(
-                f"{on} has further upstream archives, which are not taken: {', '.join(components)}", "warning"
-            )
+            Note(f"{on} has further upstream archives, which are not taken: {', '.join(components)}")
         )
     short = name.removeprefix("sources.")
     tree = LockedTree(name=name, platform="any", unpack="archive", strip=1, mount=f"{SOURCES_DIR}/{short}")
