@@ -53,6 +53,7 @@ class Run:
         self._failures: dict[Digest, LockbuildError] = {}
         self._broken: list[BaseException] = []
         self._hopeless = threading.Event()
+        self._ended = threading.Semaphore(0)
 
     def run(self) -> None:
         sizes = [source.size for source in self._missing]
@@ -63,19 +64,21 @@ class Run:
             threading.Thread(target=self._work, name=f"fetch-{number}", daemon=True)
             for number in range(min(self._connections, len(self._missing)))
         ]
+        begun = ended = 0
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.5)  # a join without a limit would hold back Ctrl-C
+                begun += 1
+            # Not Thread.join: when that is interrupted, Python before 3.13 takes the thread for ended.
+            while ended < begun:
+                self._ended.acquire()
+                ended += 1
         except BaseException:
             self._waiting.clear()
             self._transfers.stop()
             deadline = time.monotonic() + _PATIENCE
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join(max(0.0, deadline - time.monotonic()))
+            while ended < begun and self._ended.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                ended += 1
             raise
         finally:
             self._report(Finished(OVERALL))
@@ -97,6 +100,8 @@ class Run:
         except BaseException as error:
             self._broken.append(error)
             self._waiting.clear()
+        finally:
+            self._ended.release()
 
     def _one(self, source: Source) -> None:
         progress = FileProgress(source, self._report)

@@ -193,6 +193,16 @@ def test_wrong_bytes_of_the_right_size_send_to_the_next_mirror(bench: Bench) -> 
     assert len(bench.one.requests) == 1, "a whole transfer from the start is not repeated"
 
 
+def test_a_restarted_transfer_counts_as_a_clean_one(bench: Bench) -> None:
+    bench.one.add("/pool/foo.deb", OTHER)
+    bench.one.script["/pool/foo.deb"] = [serve.no_ranges()]
+    bench.two.add("/pool/foo.deb", DATA)
+    bench.leave_partial(DATA[:1000], deb().sha256)
+    bench.fetch(deb())
+    assert content(bench, deb()) == DATA
+    assert len(bench.one.requests) == 1
+
+
 def test_wrong_bytes_everywhere_are_an_integrity_error(bench: Bench) -> None:
     bench.one.add("/pool/foo.deb", OTHER)
     bench.two.add("/pool/foo.deb", OTHER)
@@ -372,7 +382,7 @@ def test_an_interrupted_fetch_stops_soon_and_loses_nothing(bench: Bench, number:
     process.send_signal(number)
     began = time.monotonic()
     output, _ = process.communicate(timeout=20)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 1.8, "transfers are woken, not waited for"
     assert ("interrupted" in output) == (number == signal.SIGINT)
     released.set()
     bench.fetch(deb())
