@@ -16,14 +16,13 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DebianBase
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.debian_archive import Indexes, read_indexes
+from lockbuild.resolve.debian_compression import SUFFIXES
 from lockbuild.resolve.debian_index import Package, PackageIndex
 from lockbuild.resolve.debian_release import Release
 from lockbuild.resolve.debian_version import version_key
 
 if TYPE_CHECKING:
     from lockbuild.resolve.debian_universe import Need, Universe
-
-UNPACK = "debian-root"
 
 
 def resolve(
@@ -132,10 +131,13 @@ def _paths(request: DebianBase, release: Release, platform: Platform) -> list[st
             f"(it has {', '.join(sorted(release.architectures - {'all'}))})",
             on=request.suite,
         )
-    binaries = [f"binary-{architecture}"]
-    if release.all_apart:
-        binaries.append("binary-all")
-    return [f"{component}/{binary}/Packages" for component in request.components for binary in binaries]
+    paths = []
+    for component in request.components:
+        paths.append(f"{component}/binary-{architecture}/Packages")
+        apart = f"{component}/binary-all/Packages"
+        if release.all_apart and any(apart + suffix in release.files for suffix in SUFFIXES):
+            paths.append(apart)
+    return paths
 
 
 def check_components(components: Sequence[str], release: Release) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 from lockbuild.config.apt import snapshot_url
 from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError, IntegrityError, LockbuildError, ResolveError
-from lockbuild.events import Note
+from lockbuild.events import Advanced, Finished, Note, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Suite
 from lockbuild.model.requests import DebianBase, DebianSourceRequest
 from lockbuild.resolve.context import ResolveContext
 from lockbuild.resolve.debian_compression import SUFFIXES, decompress
 from lockbuild.resolve.debian_release import IndexFile, Release, check_release, parse_release, timestamp
-from lockbuild.resolve.debian_signature import verify
+from lockbuild.resolve.debian_signature import require, verify
 
 _LARGEST_RELEASE = 16 << 20
 _LARGEST_INDEX = 256 << 20
@@ -54,6 +54,7 @@ def read_indexes(
     """
     bases = _bases(request, context)
     keyring = context.config.debian_keyring()
+    require(keyring)  # no mirror can help where verifying is impossible
     failures: list[LockbuildError] = []
     for base in bases:
         try:
@@ -130,7 +131,12 @@ def _index(directory: str, path: str, release: Release, signed: bytes, context: 
     on = f"{redact(directory)}/{path}{suffix}"
     data = _kept(listed, context)
     if data is None:
-        data = _download(directory, path + suffix, listed, release, signed, context)
+        context.report(Started(on, f"index {release.codename} {path}", listed.size))
+        try:
+            data = _download(directory, path + suffix, listed, release, signed, context)
+            context.report(Advanced(on, len(data)))
+        finally:
+            context.report(Finished(on))
         context.store.add_blob(data)
     plain = release.files.get(path)
     limit = min(plain.size if plain else _LARGEST_UNPACKED, _LARGEST_UNPACKED)

@@ -39,12 +39,25 @@ class SignedText:
     keys: tuple[str, ...]
 
 
+def require(keyring: Path) -> None:
+    """ResolveError, which says what to install, where `verify` could not work with ``keyring``."""
+    import shutil
+
+    if shutil.which("gpgv") is None:
+        raise ResolveError(
+            "gpgv is not installed; without it no signed index can be verified",
+            hint="install the package gpgv",
+        )
+    _read_keyring(keyring)
+
+
 def verify(data: bytes, keyring: Path, *, on: str) -> SignedText:
     """The signed text of the clear-signed ``data``.
 
     ``on`` names the file. IntegrityError where no key of ``keyring`` has made a good signature, or where the
     file holds anything that is not signed; ResolveError where gpgv or the keyring is missing.
     """
+    require(keyring)
     _check_frame(data, on)
     with tempfile.TemporaryDirectory(prefix="lockbuild-gpgv-") as name:
         directory = Path(name)
@@ -74,16 +87,20 @@ def _check_frame(data: bytes, on: str) -> None:
         raise IntegrityError("there is text after the signed part", on=on)
 
 
-def _binary_keyring(keyring: Path, directory: Path) -> Path:
-    """gpgv reads binary keyrings only; apt's configuration may name an armoured one."""
+def _read_keyring(keyring: Path) -> bytes:
     try:
-        data = keyring.read_bytes()
+        return keyring.read_bytes()
     except OSError as error:
         raise ResolveError(
             f"the keyring that signed indexes are verified against cannot be read: {error.strerror}",
             on=str(keyring),
             hint="install the package debian-archive-keyring, or set [debian] keyring in lockbuild's config.toml",
         ) from None
+
+
+def _binary_keyring(keyring: Path, directory: Path) -> Path:
+    """gpgv reads binary keyrings only; apt's configuration may name an armoured one."""
+    data = _read_keyring(keyring)
     if not data.lstrip().startswith(b"-----BEGIN PGP PUBLIC KEY BLOCK-----"):
         return keyring.absolute()
     try:
@@ -108,11 +125,6 @@ def _run_gpgv(directory: Path, keyring: Path) -> tuple[list[list[str]], str]:
         done = subprocess.run(
             command, capture_output=True, env=environment, timeout=120, check=False, stdin=subprocess.DEVNULL
         )
-    except FileNotFoundError:
-        raise ResolveError(
-            "gpgv is not installed; without it no signed index can be verified",
-            hint="install the package gpgv",
-        ) from None
     except subprocess.TimeoutExpired:
         raise ResolveError("gpgv did not finish within two minutes") from None
     lines = done.stdout.decode("utf-8", "replace").splitlines()
