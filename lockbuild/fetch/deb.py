@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
 from lockbuild.fetch.places import Places
@@ -59,6 +58,8 @@ def _timestamp(date: str, later: timedelta = timedelta()) -> str | None:
     try:
         when = datetime.fromisoformat(date)
     except ValueError:
+        from email.utils import parsedate_to_datetime
+
         try:
             when = parsedate_to_datetime(date)
         except ValueError:
