@@ -10,13 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from lockbuild.config.urls import redact
 from lockbuild.errors import IntegrityError
 from lockbuild.fetch.progress import FileProgress
 from lockbuild.model.lock import Source
 from lockbuild.transport.body import Body
-from lockbuild.transport.failures import BrokenTransferError, TransferError
+from lockbuild.transport.failures import BrokenTransferError, TransferError, UnreachableError
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
@@ -89,6 +90,8 @@ class Downloader:
         self._http = http
         self._transfers = transfers
         self._retries = retries
+        # Who did not answer is not asked again for each file: every time would cost all the retries.
+        self._silent: dict[tuple[str, ...], UnreachableError] = {}
 
     def download(
         self, source: Source, candidates: Iterator[str], progress: FileProgress
@@ -100,11 +103,16 @@ class Downloader:
         failures: list[Failure] = []
         try:
             for url in candidates:
+                origin = urlsplit(url)[:2]
                 try:
+                    if origin in self._silent:
+                        raise self._silent[origin]
                     self._from(url, source, progress)
                 except (TransferError, IntegrityError) as error:
                     self._transfers.check()
                     failures.append(error)
+                    if type(error) is UnreachableError:
+                        self._silent[origin] = UnreachableError(error.what, on=redact(url), hint=error.hint)
                 else:
                     return None
         except TransferError as error:  # from the candidates: an index that cannot be read

@@ -131,11 +131,15 @@ class Run:
         if self._http.offline:
             return OfflineError(f"would come from {keeper.expectation(source, self._places)}", on=source.purl)
         tried = "; ".join(f"{failure.on}: {failure.what}" for failure in failures)
-        if all(isinstance(failure, NotFoundError) for failure in failures):
+        hints = [failure.hint for failure in failures if failure.hint]
+        gone = [failure for failure in failures if isinstance(failure, NotFoundError)]
+        if gone or not failures:
+            hints.append(keeper.HINT)
+        if len(gone) == len(failures):
             what = f"no place has it any more ({tried})" if tried else "no place is known to have it"
-            return FetchError(what, on=source.purl, hint=keeper.HINT)
-        worst = next(failure for failure in failures if not isinstance(failure, NotFoundError))
-        return FetchError(f"could not be fetched ({tried})", on=source.purl, hint=worst.hint)
+        else:
+            what = f"could not be fetched ({tried})"
+        return FetchError(what, on=source.purl, hint="; ".join(dict.fromkeys(hints)) or None)
 
     def _summary(self) -> LockbuildError:
         """One error for the run, in the lock's order."""

@@ -18,7 +18,11 @@ class RefusedError(TransferError):
 
 
 class UnreachableError(TransferError):
-    """There is no answer from the place, or an error for now, after every retry."""
+    """There is no answer from the place after every retry."""
+
+
+class UnavailableError(UnreachableError):
+    """The server answers that it cannot for now (5xx, 429), after every retry."""
 
 
 class MalformedError(TransferError):

@@ -28,6 +28,7 @@ from lockbuild.transport.failures import (
     OfflineError,
     RefusedError,
     TooLargeError,
+    UnavailableError,
     UnreachableError,
 )
 
@@ -223,12 +224,9 @@ class Http:
                 if wait is not None and wait > _LONGEST_WAIT:
                     failure.hint = f"the server asks to come back in {wait:.0f} seconds"
                     raise failure
-            except (requests.exceptions.SSLError, requests.exceptions.ProxyError) as error:
-                # Neither a certificate nor a proxy's refusal gets better by asking again at once.
-                raise _unreachable(url, error) from None
             except (requests.RequestException, OSError) as error:
                 failure = _unreachable(url, error)
-                if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
+                if not _may_pass(error):
                     raise failure from None
             self._wait_or_raise(attempt, failure, wait)
             attempt += 1
@@ -271,35 +269,48 @@ def _failure(response: requests.Response, url: str) -> FetchError:
     if status in (404, 410):
         return NotFoundError(said, on=redact(url))
     if status in _WORTH_RETRYING:
-        return UnreachableError(said, on=redact(url))
+        return UnavailableError(said, on=redact(url))
     hint = "put the user name and password for this host into ~/.netrc" if status == 401 else None
     return RefusedError(said, on=redact(url), hint=hint)
 
 
+def _may_pass(error: Exception) -> bool:
+    """Whether asking again can help: not with a bad URL or certificate, a proxy's refusal, an unknown host."""
+    import socket
+
+    from requests import exceptions
+
+    lasting = (exceptions.SSLError, exceptions.ProxyError, exceptions.InvalidURL, exceptions.InvalidSchema)
+    root = _root_cause(error)
+    unknown_host = isinstance(root, socket.gaierror) and root.errno == socket.EAI_NONAME
+    return not isinstance(error, lasting) and not unknown_host
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """The innermost error: the library's own messages repeat URLs with their secrets."""
+    while True:
+        inner = getattr(error, "reason", None)
+        if not isinstance(inner, BaseException):
+            inner = next((item for item in reversed(error.args) if isinstance(item, BaseException)), None)
+        inner = inner or error.__cause__ or error.__context__
+        if inner is None:
+            return error
+        error = inner
+
+
 def _unreachable(url: str, error: Exception) -> UnreachableError:
-    """The innermost reason; the library's own messages repeat URLs with their secrets."""
     import ssl
 
-    cause: object = error
-    seen: BaseException = error
-    while True:
-        inner = getattr(cause, "reason", None)
-        if not isinstance(inner, BaseException):
-            arguments = getattr(cause, "args", ())
-            inner = next((item for item in reversed(arguments) if isinstance(item, BaseException)), None)
-        inner = inner or getattr(cause, "__cause__", None) or getattr(cause, "__context__", None)
-        if inner is None:
-            break
-        cause = seen = inner
-    if isinstance(seen, ssl.SSLCertVerificationError):
+    root = _root_cause(error)
+    if isinstance(root, ssl.SSLCertVerificationError):
         return UnreachableError(
-            f"its certificate is not trusted: {seen.verify_message}",
+            f"its certificate is not trusted: {root.verify_message}",
             on=redact(url),
             hint="let REQUESTS_CA_BUNDLE or SSL_CERT_FILE name the bundle that has your organisation's CA",
         )
-    if isinstance(seen, TimeoutError) or "Timeout" in type(error).__name__:
+    if isinstance(root, TimeoutError) or "Timeout" in type(error).__name__:
         return UnreachableError("no answer within the time-out", on=redact(url))
-    reason = (seen.strerror if isinstance(seen, OSError) else None) or type(seen).__name__
+    reason = (root.strerror if isinstance(root, OSError) else None) or type(root).__name__
     return UnreachableError(f"cannot be reached: {reason}", on=redact(url))
 
 

@@ -267,6 +267,30 @@ def test_one_unreachable_mirror_is_passed_over(bench: Bench) -> None:
     assert content(bench, deb()) == DATA
 
 
+def test_who_does_not_answer_is_not_asked_for_every_file(bench: Bench) -> None:
+    with serving() as gone:
+        dead = gone.url
+    sources = []
+    for number in range(100):
+        bench.two.add(f"/pool/n{number}.deb", b"%d" % number)
+        sources.append(deb(b"%d" % number, name=f"n{number}"))
+    began = time.monotonic()
+    bench.fetch(*sources, mirrors=[dead, bench.two.url], retries=6)  # 0.6 s for each that is asked
+    assert time.monotonic() - began < 5
+    assert all(bench.store.has_blob(source.sha256) for source in sources)
+
+
+def test_a_package_that_is_gone_while_the_snapshot_does_not_answer(bench: Bench) -> None:
+    with serving() as gone:
+        dead = gone.url
+    suite = Suite(name="forky", codename="forky", date="2026-11-01T12:00:00Z", inrelease=Digest.of(b""))
+    with pytest.raises(FetchError) as caught:
+        bench.fetch(deb(), suites=(suite,), snapshot=f"{dead}/archive")
+    assert "404" in str(caught.value)
+    assert "refused" in str(caught.value)
+    assert "lockbuild lock --upgrade" in str(caught.value)
+
+
 def test_no_mirror_answers(bench: Bench) -> None:
     with serving() as gone:
         dead = gone.url

@@ -22,7 +22,7 @@ from lockbuild.transport.failures import OfflineError, UnreachableError
 from lockbuild.transport.http import Http
 from tests.support import http_server as serve
 from tests.support.http_server import serving
-from tests.support.wheels import Index
+from tests.support.package_index import Index
 
 AMD = Platform.parse("linux/amd64")
 ARM = Platform.parse("linux/arm64")

@@ -140,6 +140,13 @@ def test_nobody_listens(http: Http) -> None:
         http.get(f"{url}/file", limit=9)
 
 
+def test_an_unknown_host_is_not_asked_for_again() -> None:
+    events: list[Event] = []
+    with client(events=events) as http, pytest.raises(UnreachableError, match="not known"):
+        http.get("http://nowhere.invalid/file", limit=9)
+    assert not events
+
+
 def test_a_wait_ends_when_the_client_is_closed(server: Server) -> None:
     server.script["/file"] = [serve.status(503, Retry_After="30")]
     http = client()
