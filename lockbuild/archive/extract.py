@@ -38,7 +38,7 @@ def extract_archive(path: Path, destination: Path, *, name: str, strip: int = 0,
     entries that have no more than those. ``destination`` is made; after an error it holds a part.
     IntegrityError for an archive that is damaged or not safe, FetchError where it cannot be written.
     """
-    with path.open("rb") as file:
+    with _reading(name), path.open("rb") as file:
         start = file.read(512)
     if start.startswith((b"PK\3\4", b"PK\5\6")):
         extract_zip(path, destination, strip=strip, name=name, limit=limit)

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Protocol
 
+from lockbuild.archive import links
 from lockbuild.errors import IntegrityError, storage_error
 
 LIMIT = 64 << 30
@@ -111,7 +112,7 @@ class TreeWriter:
         try:
             path = self._place(parts, link=True)
             if not self._rooted:
-                self._check_target(path[len(self._base) :], goal)
+                self._check_link(path[len(self._base) :], goal)
             os.symlink(goal, path)
             os.utime(path, ns=(0, 0), follow_symlinks=False)
         except OSError as error:
@@ -143,9 +144,10 @@ class TreeWriter:
 
     def finish(self) -> None:
         """Set the directories' times, and check the links that could only be checked at the end."""
-        for name, target in self._climbing:
-            self._entry = name
-            self._check_climb(name, target)
+        for place, target in self._climbing:
+            self._entry = place
+            if fault := links.fault_in_tree(self._base, place, target):
+                raise self.refuse(fault)
         self._climbing.clear()
         try:
             for directory in self._touched:
@@ -198,7 +200,7 @@ class TreeWriter:
     def _walk(self, parts: list[bytes], create: bool) -> bytes:
         todo = parts[::-1]
         here: list[bytes] = []
-        links = 0
+        followed = 0
         while todo:
             part = todo.pop()
             if part in (b"", b"."):
@@ -210,10 +212,10 @@ class TreeWriter:
             if place not in self._real:
                 mode = self._mode(place, create)
                 if stat.S_ISLNK(mode):
-                    links += 1
+                    followed += 1
                     if not self._rooted:
                         raise self.refuse("it would be written through a symbolic link")
-                    if links > _MAX_LINKS:
+                    if followed > _MAX_LINKS:
                         raise self.refuse("its directory is a symbolic link in a circle")
                     target = os.readlink(self._base + place)
                     if target.startswith(b"/"):
@@ -266,6 +268,12 @@ class TreeWriter:
             raise self.refuse(f"{_kind(mode)} of that name stands there already")
         return path
 
+    def _check_link(self, place: bytes, target: bytes) -> None:
+        if fault := links.fault_at_once(place, target):
+            raise self.refuse(fault)
+        if links.needs_the_whole_tree(target):
+            self._climbing.append((place, target))
+
     def _copy(self, data: bytes | Readable, descriptor: int, size: int | None) -> None:
         if isinstance(data, bytes):
             self._spend(len(data))
@@ -282,46 +290,6 @@ class TreeWriter:
                 left -= len(chunk)
         if left:
             raise self.refuse("the archive ends in the middle of it")
-
-    def _check_target(self, place: bytes, target: bytes) -> None:
-        """A relative target whose ``..`` come first cannot escape when it does not climb past the root
-        from where the link really stands; by induction no chain of such links can."""
-        if target.startswith(b"/"):
-            raise self.refuse("the symbolic link is absolute")
-        parts = [part for part in target.split(b"/") if part not in (b"", b".")]
-        climbs = 0
-        while climbs < len(parts) and parts[climbs] == b"..":
-            climbs += 1
-        if climbs > place.count(b"/"):
-            raise self.refuse("the symbolic link leads out of the archive")
-        if b".." in parts[climbs:]:
-            self._climbing.append((place, target))
-
-    def _check_climb(self, place: bytes, target: bytes) -> None:
-        """A ``..`` after a name climbs from wherever that name leads, so it must be a real directory."""
-        here = place.split(b"/")[:-1]
-        descended = False
-        for part in target.split(b"/"):
-            if part in (b"", b"."):
-                continue
-            if part != b"..":
-                here.append(part)
-                descended = True
-                continue
-            if not here:
-                raise self.refuse("the symbolic link leads out of the archive")
-            if descended and not self._all_directories(here):
-                raise self.refuse("the symbolic link climbs from what is not a directory of the archive")
-            here.pop()
-
-    def _all_directories(self, parts: list[bytes]) -> bool:
-        try:
-            return all(
-                stat.S_ISDIR(os.lstat(self._base + b"/".join(parts[:depth])).st_mode)
-                for depth in range(1, len(parts) + 1)
-            )
-        except (FileNotFoundError, NotADirectoryError):
-            return False
 
     def _missing(self, name: bytes) -> IntegrityError:
         return self.refuse(f"the hard link leads to {os.fsdecode(name)!r}, which is not in the archive")

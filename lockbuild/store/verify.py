@@ -40,7 +40,8 @@ def find_damage(layout: Layout, report: Reporter, *, workers: int = 2) -> list[D
     report(Started(_KEY, "verifying the store", total=len(work), unit="items"))
     try:
         # Not forked: the caller may have threads.
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts) as pool:
             try:
                 checks = {pool.submit(check, kind, path): (kind, path) for kind, path in work}
                 for done in as_completed(checks):
@@ -55,6 +56,13 @@ def find_damage(layout: Layout, report: Reporter, *, workers: int = 2) -> list[D
     finally:
         report(Finished(_KEY))
     return sorted(damaged, key=lambda item: item.path)
+
+
+def _leave_interrupts() -> None:
+    """In a worker: the terminal interrupts it too, but only the parent has something to say then."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def check(kind: Kind, path: Path) -> str | None:

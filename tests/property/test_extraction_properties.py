@@ -91,13 +91,13 @@ def attack(operations: list[tuple[str, ...]], *, rooted: bool) -> None:
                 assert climbs_no_higher_than(root, path), f"{path} -> {os.readlink(path)} leads out"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(_operation, max_size=12))
 def test_a_contained_tree_stays_contained(operations: list[tuple[str, ...]]) -> None:
     attack(operations, rooted=False)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(_operation, max_size=12))
 def test_a_rooted_tree_writes_only_inside(operations: list[tuple[str, ...]]) -> None:
     attack(operations, rooted=True)
