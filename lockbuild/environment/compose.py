@@ -60,7 +60,7 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
                     f"{owners[name]} and {tree.name} export it with different values "
                     f"({variables[name]!r} and {value!r})",
                     on=f"variable {name}",
-                    hint="Leave it out of the exports of one of them.",
+                    hint="leave it out of the exports of one of them",
                 )
             else:
                 variables[name] = value

@@ -44,14 +44,14 @@ def debian_root(debs: Sequence[Path], root: Path, *, platform: Platform, report:
         for package in packages:
             if package.package in seen:
                 raise ResolveError(
-                    "the package is there twice", on=package.package, hint="Lock the base again."
+                    "the package is there twice", on=package.package, hint="lock the base again"
                 )
             seen.add(package.package)
             if package.architecture not in ("all", platform.debian_architecture):
                 raise ResolveError(
                     f"the package is for {package.architecture}, the base for {platform.debian_architecture}",
                     on=package.package,
-                    hint="Lock the base again.",
+                    hint="lock the base again",
                 )
         merge(packages, root)
         shutil.rmtree(work)

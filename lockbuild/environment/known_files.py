@@ -29,7 +29,7 @@ _FILES = {
 }
 _ABSENT = ("etc/shadow", "etc/gshadow")
 _LINKS = {
-    # base-files makes these two, and keeps files of its own that were there; a fresh root has none
+    # base-files makes the first from the empty directory that it ships; os-release once was its own, too
     "var/run": "/run",
     "etc/os-release": "../usr/lib/os-release",
 }
@@ -46,7 +46,15 @@ def write_known_files(root: Path, packages: Sequence[Unpacked]) -> list[str]:
         for name, text in _FILES.items():
             writer.file(name, text.encode(), executable=False)
         for name in _ABSENT:
-            (root / "etc" / Path(name).name).unlink(missing_ok=True)
+            (root / name).unlink(missing_ok=True)
+        run = root / "var" / "run"
+        if (
+            locate(root, "/var") == run.parent
+            and run.is_dir()
+            and not run.is_symlink()
+            and not any(run.iterdir())
+        ):
+            run.rmdir()
         for name, target in _LINKS.items():
             if not _stands(root, f"/{name}"):
                 writer.symlink(name, target)

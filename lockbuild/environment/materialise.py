@@ -64,7 +64,7 @@ def materialise(store: Store, tree: LockedTree, sources: Sequence[Source], *, re
         raise UsageError(
             f"a tree of the kind {tree.unpack!r} is not made from fetched files",
             on=tree.id,
-            hint="Make it through the workflow that belongs to it.",
+            hint="make it through the workflow that belongs to it",
         )
     key = recipe(tree, sources)
     known = store.recall(key)

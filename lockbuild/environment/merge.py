@@ -157,16 +157,16 @@ class _Merge:
             os.replace(source, target)  # noqa: PTH105
             self._owners[path] = index
         elif package.package not in owner.replaces:
-            raise self._conflict(index, path, "different")
+            raise _conflict(owner, package, path, "different")
 
     def _conflict(self, index: int, path: str, how: str) -> ResolveError:
-        """Package ``index`` meets at ``path`` what an earlier one left there."""
-        owner = self._packages[self._owners.get(path, index)]
-        for package in self._packages[:index] if path not in self._owners else ():
-            if path in map(self._real, package.directories):
-                owner = package
-                break
-        return _conflict(owner, self._packages[index], path, how)
+        """Package ``index`` meets at ``path`` an entry of another kind that an earlier one left there."""
+        for earlier in self._packages[:index]:
+            names = {*map(self._real, earlier.directories), *map(self._beside, earlier.files)}
+            names.update(map(self._beside, earlier.links))
+            if path in names or any(name.startswith(f"{path}/") for name in names):
+                return _conflict(earlier, self._packages[index], path, how)
+        return _conflict(self._packages[index], self._packages[index], path, how)
 
 
 def _same(one: str, other: str) -> bool:
@@ -190,5 +190,5 @@ def _conflict(one: Unpacked, other: Unpacked, path: str, how: str) -> ResolveErr
     return ResolveError(
         f"/{path} is in both, but {how}, and neither package replaces the other",
         on=f"packages {first} and {second}",
-        hint="Leave out the package that asks for one of them; the two cannot be installed together.",
+        hint="leave out the package that asks for one of them; the two cannot be installed together",
     )

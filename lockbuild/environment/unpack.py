@@ -85,7 +85,7 @@ def unpack(deb: Path, tree: Path) -> Unpacked:
                 raise IntegrityError(
                     f"holds {member.name!r}, which is a device, a fifo or something unknown",
                     on=f"package {package}",
-                    hint="No package of a sound archive holds such a thing; do not use this one.",
+                    hint="no package of a sound archive holds such a thing; do not use this one",
                 )
             tar.members.clear()  # type: ignore[attr-defined]  # it would keep every header
     return Unpacked(
@@ -111,14 +111,19 @@ def _names(relation: str) -> Iterator[str]:
             yield name
 
 
-def serve(descriptor: int) -> None:
-    """The life of a worker: take (deb, tree) from the socket, answer with an `Unpacked` or an exception."""
+def serve(descriptor: int, parent: int) -> None:
+    """The life of a worker: take (deb, tree) from the socket, answer with an `Unpacked` or an exception.
+
+    It ends with the process ``parent``, even if that was killed: nobody waits for what it would write.
+    """
     import ctypes
     import signal
     from multiprocessing.connection import Connection
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and closes the socket
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # not even the package at hand, if it can be
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
     os.umask(0o022)
     connection: Connection = Connection(descriptor)
     while True:
@@ -153,15 +158,22 @@ def unpack_all(
 
     def give(connection: Connection) -> None:
         index = queue.popleft()
-        connection.send((str(debs[index]), str(work / str(index))))
         busy[connection] = index
+        try:
+            connection.send((str(debs[index]), str(work / str(index))))
+        except ConnectionError:
+            raise _died(debs[index]) from None
 
     try:
         for _ in range(min(processes, len(debs))):
             ours, theirs = socket.socketpair()
             with theirs:
                 process = subprocess.Popen(
-                    [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+                    [
+                        sys.executable,
+                        "-c",
+                        f"from {__name__} import serve; serve({theirs.fileno()}, {os.getpid()})",
+                    ],
                     pass_fds=(theirs.fileno(),),
                     stdin=subprocess.DEVNULL,
                     env=variables,
@@ -175,12 +187,8 @@ def unpack_all(
                 index = busy.pop(ready)
                 try:
                     answer = ready.recv()
-                except EOFError:
-                    raise FetchError(
-                        "the process that unpacked it ended without an answer",
-                        on=str(debs[index]),
-                        hint="Look for an out-of-memory kill (`dmesg`), then run again.",
-                    ) from None
+                except (EOFError, ConnectionError):
+                    raise _died(debs[index]) from None
                 if isinstance(answer, Exception):
                     raise answer
                 results[index] = answer
@@ -194,3 +202,11 @@ def unpack_all(
                 process.kill()
             process.wait()
     return [results[index] for index in range(len(debs))]
+
+
+def _died(deb: Path) -> FetchError:
+    return FetchError(
+        "the process that unpacked it ended without an answer",
+        on=str(deb),
+        hint="look for an out-of-memory kill (`dmesg`), then run again",
+    )

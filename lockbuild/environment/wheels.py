@@ -50,7 +50,7 @@ class _Prefix:
             raise ResolveError(
                 f"both install {path}, but different ones",
                 on=f"wheels {first} and {second}",
-                hint="Make tools of their own of the two.",
+                hint="make a tool of its own of each of the two",
             )
 
 

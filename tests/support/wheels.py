@@ -1,89 +1,49 @@
-"""Small real wheels and index pages, made on the spot."""
+"""Small wheels, right or wrong in the way that a test needs."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
-import io
-import json
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-from tests.support.http_server import Server
-
-JSON = "application/vnd.pypi.simple.v1+json"
+from collections.abc import Mapping
+from pathlib import Path
 
 
-def make_wheel(
-    name: str, version: str, *, requires: Sequence[str] = (), extras: Sequence[str] = (), padding: int = 0
-) -> bytes:
-    """The bytes of a wheel with that metadata and ``padding`` bytes of content before it."""
-    metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
-    metadata += [f"Provides-Extra: {extra}" for extra in extras]
-    metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(f"{name}/data", hashlib.shake_256(name.encode()).digest(padding))
-        archive.writestr(f"{name}-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\n")
-        archive.writestr(f"{name}-{version}.dist-info/METADATA", "\n".join(metadata) + "\n\nText.\n")
-    return buffer.getvalue()
+def hashed(data: bytes, algorithm: str = "sha256") -> str:
+    """A digest as RECORD writes it."""
+    digest = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest()).decode().rstrip("=")
+    return f"{algorithm}={digest}"
 
 
-@dataclass
-class Index:
-    """An index below ``/simple`` of a server; every change is served at once."""
+def write_wheel(
+    directory: Path,
+    files: Mapping[str, bytes | str],
+    *,
+    name: str = "tool",
+    modes: Mapping[str, int] | None = None,
+    record: Mapping[str, str | None] | None = None,
+    algorithm: str = "sha256",
+    wheel: str = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+) -> Path:
+    """Write ``NAME-1.0``. ``record`` replaces rows of RECORD (``HASH,SIZE``), or drops them (None)."""
+    info = f"{name}-1.0.dist-info"
+    contents = {path: data.encode() if isinstance(data, str) else data for path, data in files.items()}
+    contents[f"{info}/WHEEL"] = wheel.encode()
+    contents[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()
+    rows: dict[str, str | None] = {
+        path: f"{hashed(data, algorithm)},{len(data)}" for path, data in contents.items()
+    }
+    rows |= record or {}
+    rows.setdefault(f"{info}/RECORD", ",")
+    text = "".join(f"{_quoted(path)},{row}\n" for path, row in rows.items() if row is not None)
+    path = directory / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entry, data in {**contents, f"{info}/RECORD": text.encode()}.items():
+            item = zipfile.ZipInfo(entry)
+            item.external_attr = (modes or {}).get(entry, 0o100644) << 16
+            archive.writestr(item, data)
+    return path
 
-    server: Server
-    pages: dict[str, list[dict[str, object]]] = field(default_factory=dict)
 
-    @property
-    def url(self) -> str:
-        return f"{self.server.url}/simple"
-
-    def add(
-        self,
-        name: str,
-        version: str,
-        tag: str = "py3-none-any",
-        *,
-        requires: Sequence[str] = (),
-        extras: Sequence[str] = (),
-        padding: int = 0,
-        hashes: bool = True,
-        size: bool = True,
-        metadata: bool = False,
-        **entry: object,
-    ) -> str:
-        """Publish a wheel; its file name. ``entry`` are further keys of the file in the JSON page."""
-        file_name = f"{name.replace('-', '_')}-{version}-{tag}.whl"
-        data = make_wheel(name.replace("-", "_"), version, requires=requires, extras=extras, padding=padding)
-        path = f"/files/{file_name}"
-        self.server.add(path, data)
-        described: dict[str, object] = {"filename": file_name, "url": f"../..{path}", "hashes": {}}
-        if hashes:
-            described["hashes"] = {"sha256": hashlib.sha256(data).hexdigest()}
-        if size:
-            described["size"] = len(data)
-        if metadata:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                text = archive.read(f"{name.replace('-', '_')}-{version}.dist-info/METADATA")
-            self.server.add(f"{path}.metadata", text)
-            described["core-metadata"] = {"sha256": hashlib.sha256(text).hexdigest()}
-        self._publish(name, {**described, **entry})
-        return file_name
-
-    def add_source(self, name: str, version: str) -> None:
-        """Publish a source distribution."""
-        self._publish(
-            name,
-            {
-                "filename": f"{name}-{version}.tar.gz",
-                "url": f"../../files/{name}-{version}.tar.gz",
-                "hashes": {},
-            },
-        )
-
-    def _publish(self, name: str, entry: dict[str, object]) -> None:
-        self.pages.setdefault(name, []).append(entry)
-        page = {"meta": {"api-version": "1.1"}, "name": name, "versions": [], "files": self.pages[name]}
-        self.server.add(f"/simple/{name}/", json.dumps(page).encode(), JSON)
+def _quoted(path: str) -> str:
+    return '"' + path.replace('"', '""') + '"' if set(path) & set('",') else path
