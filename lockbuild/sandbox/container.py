@@ -28,7 +28,8 @@ _AFTERWARDS = '"$@"; status=$?; kill -9 -1 2>/dev/null; exit $status'
 
 _COMMAND = ["/bin/sh", "-c", "umask 022; exec 2>&1; " + _AFTERWARDS, "sh"]
 _TERMINAL_COMMAND = ["/bin/sh", "-c", "umask 022; " + _AFTERWARDS, "sh"]
-_RUNTIME_FAILURE = b"OCI runtime exec failed"
+_RUNTIME_FAILURES = (b"OCI runtime exec failed", b"Error: runc: ", b"Error: crun: ")
+"""How the output begins, in Docker and in Podman, where the command could not even be started."""
 
 
 class ContainerSession:
@@ -57,7 +58,7 @@ class ContainerSession:
                 said = said or chunk
                 output(chunk)
             status = self._exit_status(execution)
-        if said.startswith(_RUNTIME_FAILURE):
+        if status in (126, 127) and said.startswith(_RUNTIME_FAILURES):
             raise SandboxError(
                 f"the engine could not run a command: {said.decode('utf-8', 'replace').strip()}"
             )

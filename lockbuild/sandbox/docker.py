@@ -21,7 +21,7 @@ from lockbuild.sandbox.container import ContainerSession, engine_errors
 from lockbuild.sandbox.layout import read_only_paths
 from lockbuild.sandbox.owner import Owner
 from lockbuild.sandbox.upload import Upload, upload_stream
-from lockbuild.transport.engine import API_VERSION, EngineEndpoint, find_engine
+from lockbuild.transport.engine import API_VERSION, EngineEndpoint, EngineKind, find_engine
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -42,7 +42,8 @@ _MASKED_PATHS = [
 
 _WAIT_FOR_END = ["/bin/sh", "-c", "cat >/dev/null; :"]
 """The first process: it ends when its standard input does, which is when lockbuild ends, however that ends.
-A shell, because a shell also reaps the orphans that commands leave."""
+(Not so with Podman, which leaves the input open: there the next session removes what is left.) A shell,
+because a shell also reaps the orphans that commands leave."""
 
 _REMOVAL_SECONDS = 30
 
@@ -88,7 +89,8 @@ class Docker:
 
     @contextmanager
     def session(self, spec: SandboxSpec) -> Iterator[ContainerSession]:
-        """Create a container, copy the inputs in and start it. It is gone afterwards, also after ``kill -9``."""
+        """Create a container, copy the inputs in and start it. It is gone afterwards, with Docker also after
+        ``kill -9``."""
         reason = self.unavailable()
         if self.endpoint is None or reason is not None:
             raise SandboxError("there is no container engine", hint=reason)
@@ -99,11 +101,14 @@ class Docker:
             with engine_errors(self.endpoint):
                 remove_leftovers(client)
             name = f"lockbuild-{secrets.token_hex(8)}"
+            # Closed last: a container that ends by itself while it is removed confuses Podman.
+            standard_input = stack.enter_context(ExitStack())
             stack.callback(_remove, client, name)
             with engine_errors(self.endpoint):
-                _create(client, name, spec, spec.image)
+                _create(client, name, spec, spec.image, self.endpoint.kind)
                 client.put_archive(name, "/", upload_stream(_uploads(spec)))
-                stack.callback(_close_stream, client.attach_socket(name, params={"stdin": 1, "stream": 1}))
+                stream = client.attach_socket(name, params={"stdin": 1, "stream": 1})
+                standard_input.callback(_close_stream, stream)
                 client.start(name)
             yield ContainerSession(client, self.endpoint, name, spec)
 
@@ -136,16 +141,24 @@ def _uploads(spec: SandboxSpec) -> list[Upload]:
     return inputs + [Upload(path, mode=0o1777 if path == TMP_DIR else 0o755) for path in spec.writable]
 
 
-def _create(client: APIClient, name: str, spec: SandboxSpec, image: Digest) -> None:
+def _create(client: APIClient, name: str, spec: SandboxSpec, image: Digest, kind: EngineKind) -> None:
     from docker.errors import ImageNotFound
 
     host = client.create_host_config(
         network_mode="none", cap_drop=["ALL"], security_opt=["no-new-privileges"], auto_remove=True
     )
-    trees = [tree.root for tree in spec.environment.trees]
-    inputs = [item.mount for item in spec.inputs]
-    host["MaskedPaths"] = _MASKED_PATHS
-    host["ReadonlyPaths"] = [*_SYSTEM_PATHS, *read_only_paths(trees, spec.writable), *inputs]
+    volumes: list[str] = []
+    if kind == "podman":
+        # Podman takes no lists of paths through this API. But it lets files be copied into a container that
+        # has a read-only root, which Docker does not.
+        host["ReadonlyRootfs"] = True
+        host["SecurityOpt"] += [f"mask={path}" for path in _MASKED_PATHS[-1:]]
+        volumes = list(spec.writable)
+    else:
+        trees = [tree.root for tree in spec.environment.trees]
+        inputs = [item.mount for item in spec.inputs]
+        host["MaskedPaths"] = _MASKED_PATHS
+        host["ReadonlyPaths"] = [*_SYSTEM_PATHS, *read_only_paths(trees, spec.writable), *inputs]
     try:
         client.create_container(
             str(image),
@@ -158,6 +171,7 @@ def _create(client: APIClient, name: str, spec: SandboxSpec, image: Digest) -> N
             hostname=HOSTNAME,
             working_dir="/",
             stdin_open=True,
+            volumes=volumes,
             labels={OWNER_LABEL: str(Owner.current())},
         )
     except ImageNotFound:
@@ -170,7 +184,8 @@ def remove_leftovers(client: APIClient) -> None:
     """Remove the containers of ours whose lockbuild was killed before it could start or remove them."""
     for container in client.containers(all=True, filters={"label": OWNER_LABEL}):
         owner = Owner.parse(container["Labels"][OWNER_LABEL])
-        if owner is not None and (owner.is_dead() or container["State"] in ("exited", "dead")):
+        ended = container["State"] in ("exited", "stopped", "dead")
+        if owner is not None and (ended or owner.is_dead()):
             _remove(client, container["Id"])
 
 
@@ -179,13 +194,14 @@ def _remove(client: APIClient, name: str) -> None:
     from docker.errors import APIError, NotFound
 
     limit = time.monotonic() + _REMOVAL_SECONDS
-    while time.monotonic() < limit:
+    while True:
         try:
             client.remove_container(name, force=True, v=True)
         except NotFound:
             return
         except APIError as error:
-            if error.status_code != 409:
+            # 409: its removal is in progress. 500 is Podman's answer when it ends at that very moment.
+            if error.status_code not in (409, 500) or time.monotonic() > limit:
                 raise SandboxError(
                     f"the engine could not remove the container {name}: {error.explanation}"
                 ) from error
