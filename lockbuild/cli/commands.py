@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
             offline=arguments.offline,
             backend_name=arguments.backend,
         )
-        command = _COMMANDS[arguments.command]
-        return command(arguments, workspace, printer, progress)
+        with closing(workspace):
+            return _COMMANDS[arguments.command](arguments, workspace, printer, progress)
 
 
 def store_directory(chosen: Path | None, environ: Any) -> Path:

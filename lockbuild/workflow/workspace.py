@@ -50,6 +50,11 @@ class Workspace:
 
         return Http(self.config, offline=self.offline, report=self.report)
 
+    def close(self) -> None:
+        """End the connections that were opened."""
+        if "http" in self.__dict__:
+            self.http.close()
+
     @cached_property
     def backend(self) -> Backend:
         """The sandbox that was asked for, or the best that there is."""

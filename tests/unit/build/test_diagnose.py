@@ -18,6 +18,7 @@ from lockbuild.build.diagnose import diagnose
         ),
         ("curl: (6) Could not resolve host: example.test\n", 6, "builds have no network"),
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution\n", 1, "builds have no network"),
+        ("wget: bad address 'example.test'\n", 1, "builds have no network"),
         ("/bin/sh: 1: meson: not found\n", 127, "'meson' is not in the environment"),
         ("bash: line 1: autoconf: command not found\n", 127, "'autoconf' is not in the environment"),
         ("touch: cannot touch '/build/source/x': Read-only file system\n", 1, "'/build/source/x'"),

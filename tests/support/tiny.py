@@ -1,0 +1,126 @@
+"""A whole small world for tests of the command line: a signed Debian archive on loopback whose one package is
+busybox, a configuration that points there, and a project that builds with a shell script.
+
+Everything that a real project meets is real here (signature, closure, download, unpacking, sandbox), only small:
+lock, sync and build take a second together.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lockbuild.model.platform import Platform
+from tests.support.command import Result, lockbuild
+from tests.support.debian_archive import DebianArchive, signing_key
+from tests.support.http_server import Server
+
+PLATFORM = Platform.of_machine(os.uname().machine)
+
+TOOLCHAIN = f"""\
+schema = 1
+name = "tiny"
+platforms = ["{PLATFORM}"]
+
+[base.debian]
+suite = "forky"
+packages = ["busybox", "greeting"]
+
+[derive.words]
+steps = ["mkdir -p $OUT", "cat /usr/share/greeting | tr a-z A-Z > $OUT/words"]
+exports = {{ WORDS = "$OUT/words" }}
+"""
+
+PROJECT = """\
+[project]
+name = "tiny"
+toolchain = "./toolchain.toml"
+
+[targets.tiny]
+steps = ["cat $WORDS $SOURCE/main.txt > out.txt", "mkdir lib; cp out.txt lib/copy.txt"]
+outputs = ["out.txt", "lib/*.txt"]
+"""
+
+
+@dataclass
+class TinyWorld:
+    """``directory`` holds project, store and configuration; ``server`` serves ``archive``."""
+
+    directory: Path
+    archive: DebianArchive
+    server: Server
+
+    @property
+    def project(self) -> Path:
+        return self.directory / "project"
+
+    @property
+    def store(self) -> Path:
+        return self.directory / "store"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"LOCKBUILD_CONFIG": str(self.directory / "config.toml")}
+
+    def run(
+        self,
+        *arguments: str | Path,
+        status: int | None = 0,
+        store: Path | None = None,
+        project: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        backend: str = "bubblewrap",
+    ) -> Result:
+        """Run lockbuild on the project."""
+        common = ("--project", project or self.project, "--store", store or self.store, "--backend", backend)
+        return lockbuild(*common, *arguments, status=status, environ={**self.environ, **(environ or {})})
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Change a file of the project."""
+        file = self.project / name
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    def publish(self) -> None:
+        """Bring the mirror up to date with what was added to the archive."""
+        self.archive.publish()
+        self.archive.upload(self.server)
+
+
+@contextmanager
+def tiny_world(directory: Path) -> Iterator[TinyWorld]:
+    """Make it below ``directory``."""
+    busybox = shutil.which("busybox")
+    assert busybox, "these tests need a static busybox: apt install busybox-static"
+    names = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    work = directory / "work"
+    work.mkdir(parents=True)
+    with signing_key() as key:
+        archive = DebianArchive(key, work)
+        archive.add(
+            "busybox",
+            architecture=PLATFORM.debian_architecture,
+            contents={"usr/bin/busybox": Path(busybox).read_bytes()},
+            links={f"usr/bin/{name}": "busybox" for name in names if name != "busybox"},
+            essential="yes",
+        )
+        archive.add("greeting", contents={"usr/share/greeting": "hello\n"})
+        archive.publish()
+        with archive.serving() as server:
+            project = directory / "project"
+            project.mkdir()
+            (project / "toolchain.toml").write_text(TOOLCHAIN)
+            (project / "lockbuild.toml").write_text(PROJECT)
+            (project / "main.txt").write_text("world\n")
+            keyring = directory / "keyring.gpg"
+            keyring.write_bytes(key.keyring.read_bytes())
+            (directory / "config.toml").write_text(
+                f'[debian]\nmirrors = ["{server.url}/debian"]\nkeyring = "{keyring}"\nsnapshot = "{server.url}/snapshot"\n[network]\nretries = 0\n'
+            )
+            yield TinyWorld(directory, archive, server)
