@@ -12,6 +12,7 @@ from lockbuild.store.durable import remove
 from lockbuild.store.layout import Layout
 from lockbuild.store.locking import is_at, take_now
 from lockbuild.store.memo import recall
+from lockbuild.store.roots import drop_dead_roots
 from lockbuild.store.staging import staging, sweep
 
 
@@ -63,9 +64,7 @@ def collect(
         discard(layout, [layout.blob(digest) for digest in blobs])
         for digest in partials:
             _drop_partial(layout.partials / digest.hex)
-        for link in layout.roots.iterdir():
-            if not link.exists():
-                link.unlink(missing_ok=True)
+        drop_dead_roots(layout)
         sweep(layout)
     return Collected(tuple(blobs), tuple(trees), freed)
 

@@ -18,6 +18,7 @@ from lockbuild.store.layout import Layout
 if TYPE_CHECKING:
     from lockbuild.store.collect import Collected, Stats
     from lockbuild.store.partial import Partial
+    from lockbuild.store.roots import Root
     from lockbuild.store.trees import StagingTree
     from lockbuild.store.verify import Damage
 
@@ -203,23 +204,18 @@ class Store:
 
         return measure(self._layout)
 
-    def add_root(self, lock_path: Path) -> None:
-        """Make `roots` list the lock at ``lock_path``, for as long as it stands there."""
-        absolute = lock_path.absolute()
-        link = self._layout.roots / Digest.of(os.fsencode(absolute)).hex
-        with self._writing("cannot note a lock"):
-            try:
-                link.symlink_to(absolute)
-            except FileExistsError:
-                return
+    def add_root(self, lock_path: Path, trees: Collection[Digest]) -> None:
+        """Note that the lock at ``lock_path`` was last made into ``trees``; it is a root while it stands there."""
+        from lockbuild.store.roots import add_root
 
-    def roots(self) -> list[Path]:
-        """The locks that were added and are still there, sorted."""
-        try:
-            links = list(self._layout.roots.iterdir())
-        except FileNotFoundError:
-            return []
-        return sorted(link.readlink() for link in links if link.is_symlink() and link.exists())
+        with self._writing("cannot note a lock"):
+            add_root(self._layout, lock_path, trees)
+
+    def roots(self) -> list[Root]:
+        """The locks that were added and are still there, sorted by path."""
+        from lockbuild.store.roots import roots
+
+        return roots(self._layout)
 
     def collect(
         self,

@@ -7,7 +7,7 @@ that reads one can read them; the rest is lockbuild's own and stands beside:
     blobs/sha256/<hex>      files, by the digest of their bytes
     trees/sha256/<hex>/     unpacked trees, by the digest of their canonical tar
     derivations/<hex>       memo: the tree that a recipe gave
-    roots/<hex>             symbolic links to the locks whose needs `gc` keeps
+    roots/<hex>             the locks whose needs `gc` keeps, and the trees they were last made into
     partial/<hex>           downloads under way, by the digest that they should have
     locks/<name>            empty files, held with flock(2)
     tmp/<random>/           work under way, each held with flock(2) by the process that does it
@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def roots(self) -> Path:
-        """The directory of links to locks."""
+        """The directory of notes of locks."""
         return self.root / "roots"
 
     @property

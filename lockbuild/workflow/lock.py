@@ -61,6 +61,7 @@ class _Parts:
 def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -> tuple[Lock | None, Lock]:
     """The lock as it is (None where there is none) and as it should be. Writes nothing."""
     manifest = project.manifest
+    workspace.hold_store()
     old = load_lock_if_any(project.paths)
     stale = _stale_trees(old, manifest, options)
     platforms = list(manifest.toolchain.platforms)

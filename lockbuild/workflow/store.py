@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockbuild.environment.materialise import recipe
 from lockbuild.errors import UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lockfile import loads
@@ -28,7 +27,9 @@ def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
     """
     blobs: set[Digest] = set()
     trees: set[Digest] = set()
-    for path in workspace.store.roots():
+    for root in workspace.store.roots():
+        path = root.lock
+        trees.update(root.trees)
         text = read_text(path)
         if text is None:
             continue
@@ -43,9 +44,6 @@ def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
         blobs.update(source.sha256 for source in lock.sources)
         blobs.update(file.sha256 for outputs in lock.outputs.values() for file in outputs.files)
         for tree in lock.trees:
-            digest = tree.digest
-            if digest is None and tree.unpack not in ("derive", "path"):
-                digest = workspace.store.recall(recipe(tree, lock.sources_of(tree)))
-            if digest is not None:
-                trees.add(digest)
+            if tree.digest is not None:
+                trees.add(tree.digest)
     return workspace.store.collect(blobs, trees, dry_run=dry_run)

@@ -55,6 +55,7 @@ def sync(
             on=str(project.paths.manifest),
             hint="add the platform to the toolchain's platforms, then run `lockbuild lock`",
         )
+    workspace.hold_store()
     wanted = [tree for tree in lock.trees if tree.platform in (platform, "any")]
     digests, made = _from_sources(workspace, lock, wanted)
     for tree in wanted:
@@ -70,7 +71,7 @@ def sync(
     layers = [(tree, digests[tree.id]) for tree in _layers(wanted)]
     environment = compose(workspace.store, platform, layers)
     image, image_id = _image(workspace, project, lock, environment, load=load)
-    workspace.store.add_root(project.paths.lock)
+    workspace.store.add_root(project.paths.lock, digests.values())
     return Synced(
         environment=environment,
         image=image,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -50,10 +51,22 @@ class Workspace:
 
         return Http(self.config, offline=self.offline, report=self.report)
 
+    def hold_store(self) -> None:
+        """Keep a garbage collection by another process from taking what this command uses, until `close`."""
+        _ = self._holding
+
+    @cached_property
+    def _holding(self) -> ExitStack:
+        exits = ExitStack()
+        exits.enter_context(self.store.in_use())
+        return exits
+
     def close(self) -> None:
-        """End the connections that were opened."""
+        """End the connections that were opened, and let go of the store."""
         if "http" in self.__dict__:
             self.http.close()
+        if "_holding" in self.__dict__:
+            self._holding.close()
 
     @cached_property
     def backend(self) -> Backend:

@@ -121,6 +121,7 @@ def tiny_world(directory: Path) -> Iterator[TinyWorld]:
             keyring = directory / "keyring.gpg"
             keyring.write_bytes(key.keyring.read_bytes())
             (directory / "config.toml").write_text(
-                f'[debian]\nmirrors = ["{server.url}/debian"]\nkeyring = "{keyring}"\nsnapshot = "{server.url}/snapshot"\n[network]\nretries = 0\n'
+                f'[debian]\nmirrors = ["{server.url}/debian"]\nsnapshot = "{server.url}/snapshot"\n'
+                f'keyring = "{keyring}"\n[network]\nretries = 0\n'
             )
             yield TinyWorld(directory, archive, server)

@@ -66,17 +66,18 @@ def test_roots(store: Store, tmp_path: Path) -> None:
     for lock in locks:
         lock.parent.mkdir()
         lock.touch()
-        store.add_root(lock)
-        store.add_root(lock)
-    assert store.roots() == sorted(locks)
+        store.add_root(lock, [Digest.of(b"old")])
+        store.add_root(lock, [Digest.of(b"b"), Digest.of(b"a")])
+    assert [root.lock for root in store.roots()] == sorted(locks)
+    assert {digest for root in store.roots() for digest in root.trees} == {Digest.of(b"a"), Digest.of(b"b")}
     locks[0].unlink()
-    assert store.roots() == sorted(locks[1:])
+    assert [root.lock for root in store.roots()] == sorted(locks[1:])
     assert len(list((store.root / "roots").iterdir())) == 3
     store.collect(set(), set())
     assert len(list((store.root / "roots").iterdir())) == 2
     locks[0].touch()
-    store.add_root(locks[0])
-    assert store.roots() == sorted(locks)
+    store.add_root(locks[0], [])
+    assert [root.lock for root in store.roots()] == sorted(locks)
 
 
 def test_a_relative_root_is_kept_as_absolute(
@@ -84,9 +85,9 @@ def test_a_relative_root_is_kept_as_absolute(
 ) -> None:
     (tmp_path / "x.lock").touch()
     monkeypatch.chdir(tmp_path)
-    store.add_root(Path("x.lock"))
+    store.add_root(Path("x.lock"), [])
     monkeypatch.chdir("/")
-    assert store.roots() == [tmp_path / "x.lock"]
+    assert [root.lock for root in store.roots()] == [tmp_path / "x.lock"]
 
 
 def test_stats(store: Store) -> None:
