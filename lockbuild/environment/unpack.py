@@ -1,8 +1,8 @@
 """Unpack Debian packages, each into a directory of its own, in processes of their own.
 
 Decompression is what takes the time, and Python's threads gain little where thousands of small
-files are written in between: so each worker is a process. A worker lives from what it reads on a
-socket; when whoever started it dies, the socket closes and it ends with the package at hand.
+files are written in between: so each worker is a process. It takes its orders from a socket, and
+ends when that is closed, or at once when the process that started it dies.
 """
 
 from __future__ import annotations
