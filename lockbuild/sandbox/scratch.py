@@ -2,23 +2,57 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_PREFIX = "sandbox-"
 
 
 @contextmanager
 def scratch_directory(parent: Path) -> Iterator[Path]:
-    """A new directory below ``parent`` that only the caller can enter; removed at the end."""
+    """A new directory below ``parent`` that only the caller can enter; removed at the end.
+
+    Those that a killed process could not remove are removed by the next one: as long as a process lives it
+    holds a lock (flock(2)) on its directory, which the kernel lets go however that ends.
+    """
     parent.mkdir(parents=True, exist_ok=True)
-    path = Path(tempfile.mkdtemp(prefix="sandbox-", dir=parent.resolve()))
+    parent = parent.resolve()
+    _remove_leftovers(parent)
+    # It gets the name that others look for when it is locked.
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
+    lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield path
+        # Where the file system has no locks, nobody can take the directory for a leftover either.
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        path = new.rename(parent / (_PREFIX + new.name.removeprefix("new-")))
+        try:
+            yield path
+        finally:
+            remove(path)
     finally:
-        remove(path)
+        os.close(lock)
+
+
+def _remove_leftovers(parent: Path) -> None:
+    for path in parent.glob(f"{_PREFIX}*"):
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(path)
+        except OSError:
+            # In use; or another process removes it at this moment.
+            continue
+        finally:
+            os.close(lock)
 
 
 def remove(path: Path) -> None:

@@ -60,6 +60,16 @@ def test_killing_the_caller_kills_all(tmp_path: Path) -> None:
         caller.send_signal(signal.SIGKILL)
         caller.wait()
     wait_until(lambda: not processes_with(seconds))
+    # What the killed one wrote is removed by the next session, but not that of one which lives.
+    (left,) = (tmp_path / "scratch").iterdir()
+    assert (left / "writable").is_dir()
+    spec = make_spec(tmp_path / "next")
+    backend = Bubblewrap(tmp_path / "scratch")
+    with backend.session(spec) as first, backend.session(spec):
+        assert not left.exists()
+        assert len(list((tmp_path / "scratch").iterdir())) == 2
+        assert shell(first, "touch x && ls") == (0, "x\n")
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_no_file_descriptor_is_inherited(bubblewrap: Sandbox, tmp_path: Path) -> None:
