@@ -1,4 +1,4 @@
-/* Inflates a zlib stream that is given as hexadecimal digits, and prints what was in it. */
+/* Inflates a zlib stream that is given as hexadecimal digits, and prints the text that was in it. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "inflate: %s\n", stream.msg ? stream.msg : "the stream is not complete");
         return 1;
     }
-    fwrite(output, 1, stream.total_out, stdout);
+    printf("%.*s\n", (int)stream.total_out, (const char *)output);
     inflateEnd(&stream);
     free(input);
     return 0;

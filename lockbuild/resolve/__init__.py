@@ -27,9 +27,9 @@ __all__ = ["Resolution", "ResolveContext", "TargetPython", "resolve", "target_of
 
 # Modules by name: one is imported only when a manifest asks for it.
 _PROVIDERS: dict[type[Request], str] = {
-    DebianBase: "debian",
-    DebianSourceRequest: "debian_source",
-    PypiTool: "pypi",
+    DebianBase: "debian.base",
+    DebianSourceRequest: "debian.source",
+    PypiTool: "pypi.provider",
     ArchiveTool: "archive",
     ArchiveRequest: "archive",
 }

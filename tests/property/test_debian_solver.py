@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lockbuild.errors import ResolveError
-from lockbuild.resolve.debian import closure
-from lockbuild.resolve.debian_index import Package, PackageIndex
-from lockbuild.resolve.debian_relations import Relation
+from lockbuild.resolve.debian.base import closure
+from lockbuild.resolve.debian.index import Package, PackageIndex
+from lockbuild.resolve.debian.relations import Relation
 
 NAMES = ["pa", "pb", "pc", "pd", "pe", "pf"]
 VIRTUAL = ["va", "vb"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lockbuild.resolve.debian_version import satisfies, version_key
+from lockbuild.resolve.debian.version import satisfies, version_key
 
 _PART = st.text(alphabet="0019azAZ.+~", max_size=6)
 

@@ -9,10 +9,10 @@ import os
 import pytest
 
 from lockbuild.errors import IntegrityError
-from lockbuild.resolve.deb822 import LARGEST_STANZA, parse_stanza, stanza_spans
-from lockbuild.resolve.debian_compression import decompress
-from lockbuild.resolve.debian_index import PackageIndex
-from lockbuild.resolve.debian_relations import Relation, describe, parse_clauses, parse_relation
+from lockbuild.resolve.debian.compression import decompress
+from lockbuild.resolve.debian.deb822 import LARGEST_STANZA, parse_stanza, stanza_spans
+from lockbuild.resolve.debian.index import PackageIndex
+from lockbuild.resolve.debian.relations import Relation, describe, parse_clauses, parse_relation
 
 FILE = "Filename: pool/x.deb\nSize: 12\nSHA256: " + "ab" * 32 + "\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lockbuild.errors import IntegrityError, ResolveError
-from lockbuild.resolve.debian_signature import verify
+from lockbuild.resolve.debian.signature import verify
 from tests.support.debian_archive import SigningKey, signing_key
 
 TEXT = b"Suite: testing\n- a line that is escaped\nSHA256:\n x\n"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, overload
 from resolvelib import AbstractProvider, BaseReporter
 from resolvelib.resolvers import Resolution, ResolutionImpossible, ResolutionTooDeep
 
-from lockbuild.resolve.debian_index import Package
-from lockbuild.resolve.debian_universe import Avoid, Choose, Need, Requirement, Universe
+from lockbuild.resolve.debian.index import Package
+from lockbuild.resolve.debian.universe import Avoid, Choose, Need, Requirement, Universe
 
 if TYPE_CHECKING:
     from resolvelib.structs import RequirementInformation, State

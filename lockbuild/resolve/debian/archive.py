@@ -20,9 +20,9 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Suite
 from lockbuild.model.requests import DebianBase, DebianSourceRequest
 from lockbuild.resolve.context import ResolveContext
-from lockbuild.resolve.debian_compression import SUFFIXES, decompress
-from lockbuild.resolve.debian_release import IndexFile, Release, check_release, parse_release, timestamp
-from lockbuild.resolve.debian_signature import require, verify
+from lockbuild.resolve.debian.compression import SUFFIXES, decompress
+from lockbuild.resolve.debian.release import IndexFile, Release, check_release, parse_release, timestamp
+from lockbuild.resolve.debian.signature import require, verify
 
 _LARGEST_RELEASE = 16 << 20
 _LARGEST_INDEX = 256 << 20

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lockbuild.resolve.debian_version import satisfies, version_key
+from lockbuild.resolve.debian.version import satisfies, version_key
 
 _RELATION = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9+.-]*)(?::(?P<qualifier>[a-z0-9-]+))?"

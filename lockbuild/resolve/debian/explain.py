@@ -10,10 +10,10 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from lockbuild.resolve.debian_index import Package
-from lockbuild.resolve.debian_relations import Clause
-from lockbuild.resolve.debian_solver import Absent, Candidate, Choice
-from lockbuild.resolve.debian_universe import Avoid, Choose, Need, Requirement, Universe
+from lockbuild.resolve.debian.index import Package
+from lockbuild.resolve.debian.relations import Clause
+from lockbuild.resolve.debian.solver import Absent, Candidate, Choice
+from lockbuild.resolve.debian.universe import Avoid, Choose, Need, Requirement, Universe
 
 _LONGEST_CHAIN = 6
 

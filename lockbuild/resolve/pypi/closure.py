@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockbuild.errors import ResolveError
-from lockbuild.resolve.pypi_wheels import Wheel, WheelFinder, is_pinned
-from lockbuild.resolve.wheel_metadata import WheelMetadata
+from lockbuild.resolve.pypi.metadata import WheelMetadata
+from lockbuild.resolve.pypi.wheels import Wheel, WheelFinder, is_pinned
 from lockbuild.transport.index import IndexFile
 
 if TYPE_CHECKING:

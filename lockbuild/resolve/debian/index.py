@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 
 from lockbuild.errors import IntegrityError
 from lockbuild.model.digest import Digest
-from lockbuild.resolve.deb822 import Stanza, parse_stanza, stanza_spans
-from lockbuild.resolve.debian_relations import Clause, Relation, parse_clauses, parse_relations
-from lockbuild.resolve.debian_version import version_key
+from lockbuild.resolve.debian.deb822 import Stanza, parse_stanza, stanza_spans
+from lockbuild.resolve.debian.relations import Clause, Relation, parse_clauses, parse_relations
+from lockbuild.resolve.debian.version import version_key
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _PRIORITIES = ("required", "important", "standard", "optional", "extra")

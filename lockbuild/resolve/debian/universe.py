@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lockbuild.resolve.debian_index import Package, PackageIndex
-from lockbuild.resolve.debian_relations import Clause, Relation, describe
+from lockbuild.resolve.debian.index import Package, PackageIndex
+from lockbuild.resolve.debian.relations import Clause, Relation, describe
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DebianSourceRequest
 from lockbuild.resolve.context import Resolution, ResolveContext
-from lockbuild.resolve.deb822 import Stanza, parse_stanza, stanza_spans
-from lockbuild.resolve.debian import check_components, deb_purl
-from lockbuild.resolve.debian_archive import read_indexes
-from lockbuild.resolve.debian_index import checked_digest, checked_path, checked_size
-from lockbuild.resolve.debian_release import Release
-from lockbuild.resolve.debian_version import version_key
+from lockbuild.resolve.debian.archive import read_indexes
+from lockbuild.resolve.debian.base import check_components, deb_purl
+from lockbuild.resolve.debian.deb822 import Stanza, parse_stanza, stanza_spans
+from lockbuild.resolve.debian.index import checked_digest, checked_path, checked_size
+from lockbuild.resolve.debian.release import Release
+from lockbuild.resolve.debian.version import version_key
 
 _MAIN = re.compile(r"\.orig\.tar\.(?:xz|gz|bz2|zst|lzma)$")
 _COMPONENT = re.compile(r"\.orig-(?P<component>[A-Za-z0-9-]+)\.tar\.(?:xz|gz|bz2|zst|lzma)$")

@@ -15,14 +15,14 @@ from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DebianBase
 from lockbuild.resolve.context import Resolution, ResolveContext
-from lockbuild.resolve.debian_archive import Indexes, read_indexes
-from lockbuild.resolve.debian_compression import SUFFIXES
-from lockbuild.resolve.debian_index import Package, PackageIndex
-from lockbuild.resolve.debian_release import Release
-from lockbuild.resolve.debian_version import version_key
+from lockbuild.resolve.debian.archive import Indexes, read_indexes
+from lockbuild.resolve.debian.compression import SUFFIXES
+from lockbuild.resolve.debian.index import Package, PackageIndex
+from lockbuild.resolve.debian.release import Release
+from lockbuild.resolve.debian.version import version_key
 
 if TYPE_CHECKING:
-    from lockbuild.resolve.debian_universe import Need, Universe
+    from lockbuild.resolve.debian.universe import Need, Universe
 
 
 def resolve(
@@ -52,9 +52,9 @@ def resolve(
 def closure(index: PackageIndex, requested: Sequence[str], architecture: str, *, on: str) -> list[Package]:
     """The packages to install, by name: Essential ones, ``requested`` (``name`` or ``name=version``), and
     what they need. ResolveError, which explains, where there is no such set."""
-    from lockbuild.resolve.debian_explain import explain_conflict, explain_missing, hopeless
-    from lockbuild.resolve.debian_solver import UnsolvableError, solve
-    from lockbuild.resolve.debian_universe import Need, Universe
+    from lockbuild.resolve.debian.explain import explain_conflict, explain_missing, hopeless
+    from lockbuild.resolve.debian.solver import UnsolvableError, solve
+    from lockbuild.resolve.debian.universe import Need, Universe
 
     universe = Universe(index, architecture)
     roots = [
@@ -88,7 +88,7 @@ def closure(index: PackageIndex, requested: Sequence[str], architecture: str, *,
 
 
 def _root(universe: Universe, wanted: str, on: str) -> Need:
-    from lockbuild.resolve.debian_universe import Need
+    from lockbuild.resolve.debian.universe import Need
 
     name, pinned, version = wanted.partition("=")
     packages = universe.packages(name)

@@ -21,8 +21,8 @@ from lockbuild.resolve.context import Resolution, ResolveContext
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from lockbuild.resolve.pypi_wheels import Wheel
-    from lockbuild.resolve.wheel_metadata import WheelMetadata
+    from lockbuild.resolve.pypi.metadata import WheelMetadata
+    from lockbuild.resolve.pypi.wheels import Wheel
     from lockbuild.transport.index import IndexFile, PackageIndexes
 
 
@@ -71,8 +71,8 @@ def _closure(
     pool: ThreadPoolExecutor,
     name: str,
 ) -> dict[str, Wheel]:
-    from lockbuild.resolve.pypi_closure import closure
-    from lockbuild.resolve.pypi_wheels import WheelFinder
+    from lockbuild.resolve.pypi.closure import closure
+    from lockbuild.resolve.pypi.wheels import WheelFinder
 
     target = context.targets.get(platform)
     if target is None or target.version is None:
@@ -110,7 +110,7 @@ class _MetadataCache:
         self._known: dict[str, WheelMetadata] = {}
 
     def __call__(self, wheel: IndexFile) -> WheelMetadata:
-        from lockbuild.resolve.wheel_metadata import read_metadata
+        from lockbuild.resolve.pypi.metadata import read_metadata
 
         with self._lock:
             known = self._known.get(wheel.url)

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 from lockbuild.errors import IntegrityError, ResolveError
 from lockbuild.model.digest import Digest
-from lockbuild.resolve.deb822 import parse_stanza
-from lockbuild.resolve.debian_index import checked_digest, checked_size
+from lockbuild.resolve.debian.deb822 import parse_stanza
+from lockbuild.resolve.debian.index import checked_digest, checked_size
 
 _CLOCK_SKEW = timedelta(hours=1)
 """How far a clock may be behind the archive's."""
