@@ -12,7 +12,8 @@ _MISSING_LIBRARY = re.compile(
 )
 _NETWORK = re.compile(
     r"Temporary failure in name resolution|Could not resolve host|Network is unreachable|"
-    r"Name or service not known|EAI_AGAIN|getaddrinfo|nodename nor servname|bad address '|unable to resolve host address",
+    r"Name or service not known|EAI_AGAIN|getaddrinfo|nodename nor servname|bad address '|"
+    r"unable to resolve host address",
     re.IGNORECASE,
 )
 _NOT_FOUND = re.compile(r"(?:sh: )?(?:\d+: )?(?:line \d+: )?([\w.+/-]+): (?:command )?not found")

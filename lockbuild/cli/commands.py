@@ -8,14 +8,16 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockbuild.cli.progress import Progress
 from lockbuild.cli.result import Printer
 from lockbuild.errors import ExitStatus, UsageError
 from lockbuild.store import Store
-from lockbuild.workflow.project import Project, find_project, load_project
-from lockbuild.workflow.workspace import ProjectPaths, Workspace
+from lockbuild.workflow.workspace import ProjectPaths, Workspace, find_project
+
+if TYPE_CHECKING:
+    from lockbuild.workflow.project import Project
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,6 +50,8 @@ def store_directory(chosen: Path | None, environ: Any) -> Path:
 
 
 def _project(arguments: argparse.Namespace) -> Project:
+    from lockbuild.workflow.project import load_project
+
     return load_project(_paths(arguments))
 
 
@@ -75,14 +79,14 @@ def _output(arguments: argparse.Namespace) -> Path | None:
 def _lock(
     arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
 ) -> ExitStatus:
-    from lockbuild.workflow.changes import pin_changes
-    from lockbuild.workflow.lock import LockOptions, check_lock, update_lock
-
-    project = _project(arguments)
+    paths = _paths(arguments)
     if arguments.check:
-        changes = check_lock(project)
-        printer.lock_check(project, changes)
-        return ExitStatus.DIFFERENT if changes else ExitStatus.OK
+        return _check(paths, printer)
+    from lockbuild.workflow.changes import pin_changes
+    from lockbuild.workflow.lock import LockOptions, update_lock
+    from lockbuild.workflow.project import load_project
+
+    project = load_project(paths)
     options = LockOptions(
         upgrade=None if arguments.upgrade is None else frozenset(arguments.upgrade),
         allow_expired=arguments.allow_expired,
@@ -92,6 +96,23 @@ def _lock(
     progress.close()
     printer.lock(project, pin_changes(old, new), new, written=not arguments.dry_run)
     return ExitStatus.OK
+
+
+def _check(paths: ProjectPaths, printer: Printer) -> ExitStatus:
+    from lockbuild.workflow.noop import stamped_current, write_stamp
+
+    if stamped_current(paths):
+        printer.lock_check(paths, [])
+        return ExitStatus.OK
+    from lockbuild.workflow.lock import check_lock
+    from lockbuild.workflow.project import load_project
+
+    project = load_project(paths)
+    changes = check_lock(project)
+    if not changes:
+        write_stamp(paths, project.files)
+    printer.lock_check(paths, changes)
+    return ExitStatus.DIFFERENT if changes else ExitStatus.OK
 
 
 def _platforms(arguments: argparse.Namespace, workspace: Workspace, project: Project) -> list[Any]:
@@ -112,15 +133,24 @@ def _platforms(arguments: argparse.Namespace, workspace: Workspace, project: Pro
 def _sync(
     arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
 ) -> ExitStatus:
-    from lockbuild.workflow.project import load_lock, require_current
+    from lockbuild.workflow.noop import stamped_sync, write_stamp
+
+    paths = _paths(arguments)
+    known = stamped_sync(workspace, paths)
+    if known is not None:
+        printer.synced(known)
+        return ExitStatus.OK
+    from lockbuild.workflow.project import load_lock, load_project, require_current
     from lockbuild.workflow.sync import sync
 
-    project = _project(arguments)
-    lock = load_lock(project.paths)
+    project = load_project(paths)
+    lock = load_lock(paths)
     require_current(project, lock)
-    synced = sync(workspace, project, lock, workspace.platform)
+    result = sync(workspace, project, lock, workspace.platform).summary()
+    if not any(tree.unpack == "path" for tree in lock.trees):
+        write_stamp(paths, project.files, result)
     progress.close()
-    printer.synced(synced)
+    printer.synced(result)
     return ExitStatus.OK
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockbuild.errors import InvalidFileError, LockbuildError
-from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison, FileComparison, Verdict
 
 if TYPE_CHECKING:
     from lockbuild.model.lock import Lock
+    from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison, FileComparison
     from lockbuild.store.collect import Collected, Stats
     from lockbuild.store.verify import Damage
     from lockbuild.workflow.changes import PinChange
     from lockbuild.workflow.project import KeyChange, Project
-    from lockbuild.workflow.sync import Synced
+    from lockbuild.workflow.workspace import ProjectPaths
 
 
 def print_error(error: LockbuildError, *, as_json: bool) -> None:
@@ -53,17 +53,17 @@ class Printer:
         """One path."""
         self._say({"path": str(path)}, str(path))
 
-    def lock_check(self, project: Project, changes: list[KeyChange]) -> None:
+    def lock_check(self, paths: ProjectPaths, changes: list[KeyChange]) -> None:
         """Whether a lock is current, and which keys changed if not."""
         value = {
             "current": not changes,
             "changes": [{"key": c.key, "old": c.old, "new": c.new} for c in changes],
         }
         if not changes:
-            self._say(value, f"{project.paths.lock.name} is current", reassurance=True)
+            self._say(value, f"{paths.lock.name} is current", reassurance=True)
             return
         lines = "".join(f"\n  {change}" for change in changes)
-        self._say(value, f"{project.paths.lock.name} does not belong to the manifest; changed:{lines}")
+        self._say(value, f"{paths.lock.name} does not belong to the manifest; changed:{lines}")
 
     def lock(self, project: Project, changes: list[PinChange], lock: Lock, *, written: bool) -> None:
         """What locking changed, as a table of old -> new."""
@@ -83,18 +83,10 @@ class Printer:
         summary = f"{done} {project.paths.lock.name}: {len(lock.sources)} sources, {megabytes:.0f} MB"
         self._say(value, "\n".join([*lines, summary]))
 
-    def synced(self, synced: Synced) -> None:
-        """What a sync made."""
-        environment = synced.environment
-        value = {
-            "platform": str(environment.platform),
-            "image": str(synced.image.image),
-            "manifest": str(synced.image.manifest),
-            "trees": {name: str(digest) for name, digest in sorted(synced.trees.items())},
-            "made": list(synced.made),
-        }
-        made = f"made {', '.join(synced.made)}" if synced.made else "nothing to do"
-        self._say(value, f"{environment.platform} {synced.image.image}: {made}", reassurance=True)
+    def synced(self, summary: Mapping[str, Any]) -> None:
+        """What a sync made (`lockbuild.workflow.sync.Synced.summary`)."""
+        made = f"made {', '.join(summary['made'])}" if summary["made"] else "nothing to do"
+        self._say(summary, f"{summary['platform']} {summary['image']}: {made}", reassurance=True)
 
     def built(self, results: Iterable[tuple[BuildOutcome, Path]]) -> None:
         """Builds and where their outputs are."""
@@ -120,7 +112,7 @@ class Printer:
         for comparison in comparisons:
             values.append(_comparison(comparison))
             against = "as the lock records" if with_lock else "twice the same"
-            differing = sum(file.verdict is not Verdict.SAME for file in comparison.files)
+            differing = sum(file.verdict != "same" for file in comparison.files)
             total = len(comparison.files)
             verdict = (
                 f"reproduced, {against}" if comparison.same else f"{differing} of {total} outputs differ"
@@ -219,7 +211,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _comparison_lines(file: FileComparison) -> list[str]:
-    if file.verdict is Verdict.SAME:
+    if file.verdict == "same":
         assert file.found is not None
         return [f"  same       {file.path}  {file.found.size} bytes  {file.found.sha256.hex}"]
     lines = [f"  {file.verdict:<10} {file.path}"]

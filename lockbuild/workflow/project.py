@@ -13,34 +13,29 @@ from lockbuild.model.lock import InputValue, Lock, ManifestRecord
 from lockbuild.model.lockfile import dumps, loads
 from lockbuild.model.manifest import Manifest, ProjectFile, Toolchain
 from lockbuild.model.read import parse_toml, validate
-from lockbuild.workflow.workspace import MANIFEST_NAME, ProjectPaths
+from lockbuild.workflow.workspace import ProjectPaths
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project whose manifests were read and are valid."""
+    """A project whose manifests were read and are valid; ``toolchain_file`` is where its toolchain stands."""
 
     paths: ProjectPaths
     manifest: Manifest
+    toolchain_file: Path
 
-
-def find_project(start: Path) -> ProjectPaths:
-    """The project that ``start`` is in: the nearest directory upwards with a manifest."""
-    for directory in (start, *start.parents):
-        if (directory / MANIFEST_NAME).is_file():
-            return ProjectPaths(directory)
-    raise UsageError(
-        f"there is no {MANIFEST_NAME} here or above",
-        on=str(start),
-        hint="go into a project, or name one with --project DIR",
-    )
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that decides what the project's lock must be, and the lock."""
+        return (self.paths.manifest, self.toolchain_file, self.paths.lock)
 
 
 def load_project(paths: ProjectPaths) -> Project:
     """Read lockbuild.toml and the toolchain that it names."""
     project = validate(ProjectFile, _toml(paths.manifest), str(paths.manifest))
     file = _toolchain_file(project.project.toolchain, paths)
-    return Project(paths, Manifest(project=project, toolchain=validate(Toolchain, _toml(file), str(file))))
+    toolchain = validate(Toolchain, _toml(file), str(file))
+    return Project(paths, Manifest(project=project, toolchain=toolchain), file)
 
 
 def load_lock(paths: ProjectPaths) -> Lock:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from lockbuild.environment.compose import compose
 from lockbuild.environment.materialise import materialise, recipe
@@ -38,6 +39,16 @@ class Synced:
     trees: dict[str, Digest]
     sources: dict[str, Digest]
     made: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """What ``lockbuild sync --json`` prints."""
+        return {
+            "platform": str(self.environment.platform),
+            "image": str(self.image.image),
+            "manifest": str(self.image.manifest),
+            "trees": {name: str(digest) for name, digest in sorted(self.trees.items())},
+            "made": list(self.made),
+        }
 
 
 def sync(

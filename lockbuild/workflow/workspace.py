@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from lockbuild.errors import UsageError
 from lockbuild.events import Reporter
 from lockbuild.model.platform import Platform
 from lockbuild.store import Store
@@ -112,3 +113,15 @@ class ProjectPaths:
     def never_source(self, outputs: Path) -> frozenset[Path]:
         """What of the project is no input of a build: its manifest and lock, its state, its outputs."""
         return frozenset({self.manifest, self.lock, self.directory / STATE_NAME, outputs})
+
+
+def find_project(start: Path) -> ProjectPaths:
+    """The project that ``start`` is in: the nearest directory upwards with a manifest."""
+    for directory in (start, *start.parents):
+        if (directory / MANIFEST_NAME).is_file():
+            return ProjectPaths(directory)
+    raise UsageError(
+        f"there is no {MANIFEST_NAME} here or above",
+        on=str(start),
+        hint="go into a project, or name one with --project DIR",
+    )

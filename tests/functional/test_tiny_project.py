@@ -218,13 +218,30 @@ def test_run_is_inside_the_environment(recorded: TinyWorld) -> None:
 
 
 def test_a_shell_is_a_terminal_inside_the_environment(recorded: TinyWorld) -> None:
-    import pty
     import sys
 
     master, slave = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "lockbuild", "run", "--project", recorded.project, "--store", recorded.store]
-        + ["--backend", "bubblewrap", "--", "sh", "-c", "test -t 0 && read word && echo got $word in $(pwd)"],
+        [
+            *(
+                sys.executable,
+                "-m",
+                "lockbuild",
+                "run",
+                "--project",
+                recorded.project,
+                "--store",
+                recorded.store,
+            ),
+            *(
+                "--backend",
+                "bubblewrap",
+                "--",
+                "sh",
+                "-c",
+                "test -t 0 && read word && echo got $word in $(pwd)",
+            ),
+        ],
         env={**os.environ, **recorded.environ},
         stdin=slave,
         stdout=slave,
@@ -240,7 +257,6 @@ def test_a_shell_is_a_terminal_inside_the_environment(recorded: TinyWorld) -> No
     assert process.wait(30) == 0
     os.close(master)
     assert b"got tiny in /build/build" in seen
-    del pty
 
 
 def test_a_failing_step_is_told_with_a_line_that_enters_its_sandbox(recorded: TinyWorld) -> None:
