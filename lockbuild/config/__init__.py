@@ -54,13 +54,14 @@ class DebianConfig(_Section):
     """``[debian]``: archive ``mirrors``, the base URL of a ``snapshot`` service, the OpenPGP ``keyring``.
 
     ``snapshot`` is the URL below which archives stand by timestamp (``…/archive/debian``), or one that has
-    ``@SNAPSHOTID@`` in the timestamp's place, as apt writes it.
+    ``@SNAPSHOTID@`` in the timestamp's place, as apt writes it. ``allow-expired`` takes indexes past their
+    Valid-Until.
     """
 
     mirrors: Urls | None = None
     snapshot: Url | None = None
     keyring: str | None = None
-    allow_expired: bool = False
+    allow_expired: bool | None = None
 
 
 class PypiConfig(_Section):
@@ -108,6 +109,14 @@ class Config(_Section):
         from lockbuild.config.apt import keyring
 
         return keyring()
+
+    def accepts_expired(self) -> bool:
+        """Whether signed indexes past their Valid-Until are taken: the user's word, else the administrator's to apt."""
+        if self.debian.allow_expired is not None:
+            return self.debian.allow_expired
+        from lockbuild.config import apt
+
+        return apt.accepts_expired()
 
     def pypi_indexes(self) -> list[str]:
         """Base URLs of Python package indexes, the preferred one first."""

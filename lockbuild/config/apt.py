@@ -23,6 +23,8 @@ _POCKETS = re.compile(r"-(?:updates|proposed-updates|backports(?:-sloppy)?)$")
 _SNAPSHOT = re.compile(r"(?P<service>\S+?)/(?P<time>\d{8}T\d{6}Z)(?:/|$)")
 _TIME = re.compile(r"/\d{8}T\d{6}Z$")
 _COMMENT = re.compile(r"https?://\S+/debian/\d{8}T\d{6}Z")
+_FALSE = ("no", "false", "without", "off", "disable", "0")
+"""How apt spells a boolean that is not true."""
 _KEYRINGS = (
     "usr/share/keyrings/debian-archive-keyring.pgp",
     "usr/share/keyrings/debian-archive-keyring.gpg",
@@ -86,6 +88,13 @@ def keyring(environ: Mapping[str, str] | None = None, *, root: Path = Path("/"))
             return entry.signed_by
     usual = [settings.root / place for place in _KEYRINGS]
     return next((path for path in usual if path.is_file()), usual[0])
+
+
+def accepts_expired(environ: Mapping[str, str] | None = None, *, root: Path = Path("/")) -> bool:
+    """Whether this machine's administrator told apt to take indexes past their Valid-Until, as one does beside
+    a frozen mirror: ``Acquire::Check-Valid-Until "false"`` (apt.conf(5))."""
+    values = _settings(environ, root).values.get("acquire::check-valid-until", ())
+    return bool(values) and values[-1].lower() in _FALSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class Bench:
         self.store = Store(directory / "store")
         self.events: list[Event] = []
         self.mirrors = [f"{server.url}/debian"]
-        self.debian: dict[str, Any] = {"keyring": str(archive.key.keyring)}
+        self.debian: dict[str, Any] = {"keyring": str(archive.key.keyring), "allow-expired": False}
         archive.publish()
         archive.upload(server)
 

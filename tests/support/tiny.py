@@ -122,6 +122,6 @@ def tiny_world(directory: Path) -> Iterator[TinyWorld]:
             keyring.write_bytes(key.keyring.read_bytes())
             (directory / "config.toml").write_text(
                 f'[debian]\nmirrors = ["{server.url}/debian"]\nsnapshot = "{server.url}/snapshot"\n'
-                f'keyring = "{keyring}"\n[network]\nretries = 0\n'
+                f'keyring = "{keyring}"\nallow-expired = false\n[network]\nretries = 0\n'
             )
             yield TinyWorld(directory, archive, server)

@@ -102,12 +102,18 @@ def _read(
         release,
         request.suite,
         at=moment,
-        allow_expired=allow or context.config.debian.allow_expired,
+        allow_expired=allow or context.config.accepts_expired(),
         on=on,
     )
     if expired and release.valid_until is not None:
         until = timestamp(release.valid_until)
-        context.report(Note(f"{on} is expired since {until}; accepted as asked", "warning"))
+        context.report(
+            Note(
+                f"{on} is expired since {until}; accepted, because the request, "
+                "lockbuild's configuration or apt's says so; the lock records it",
+                "warning",
+            )
+        )
     texts = {path: _index(directory, path, release, signed, context) for path in wanted(release)}
     suite = Suite(
         name=request.suite,

@@ -163,3 +163,19 @@ def test_takes_the_keyring_that_the_source_names(etc: Path, tmp_path: Path) -> N
     assert apt.keyring(NO_APT, root=etc.parent.parent) == usual
     named.touch()
     assert apt.keyring(NO_APT, root=etc.parent.parent) == named
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"), [("false", True), ("No", True), ("0", True), ("true", False), ("1", False)]
+)
+def test_the_administrator_may_accept_expired_indexes(tmp_path: Path, value: str, accepted: bool) -> None:
+    if shutil.which("apt-config") is None:
+        pytest.skip("there is no apt here")
+    configuration = tmp_path / "apt.conf"
+    configuration.write_text(f'#clear Acquire::Check-Valid-Until;\nAcquire::Check-Valid-Until "{value}";\n')
+    environ = {"PATH": os.environ["PATH"], "APT_CONFIG": str(configuration)}
+    # What stands in apt.conf.d of the machine comes before a file that APT_CONFIG names in apt's order or after
+    # it, so the parts are looked for elsewhere.
+    configuration.write_text(f'Dir::Etc::parts "/nonexistent";\n{configuration.read_text()}')
+    assert apt.accepts_expired(environ) is accepted
+    assert apt.accepts_expired({"PATH": "/nonexistent"}) is False
