@@ -35,7 +35,7 @@ def _url(value: str) -> str:
     return value
 
 
-Url = Annotated[str, AfterValidator(_url)]
+Url = Annotated[str, AfterValidator(_url), Field(json_schema_extra={"pattern": "^(https?://[^/]|file:/)"})]
 Urls = Annotated[list[Url], Field(min_length=1)]
 
 
@@ -51,40 +51,50 @@ class _Section(FileModel):
 
 
 class DebianConfig(_Section):
-    """``[debian]``: archive ``mirrors``, the base URL of a ``snapshot`` service, the OpenPGP ``keyring``.
-
-    ``snapshot`` is the URL below which archives stand by timestamp (``…/archive/debian``), or one that has
-    ``@SNAPSHOTID@`` in the timestamp's place, as apt writes it. ``allow-expired`` takes indexes past their
-    Valid-Until.
-    """
+    """``[debian]``: where Debian archives are, and what to believe of them."""
 
     mirrors: Urls | None = None
+    """Base URLs of Debian archives, the preferred one first; by default those of apt's sources."""
     snapshot: Url | None = None
+    """Where old states of the archive stand by timestamp (``…/archive/debian``), or with ``@SNAPSHOTID@`` in the
+    timestamp's place, as apt writes it; by default what apt's configuration names."""
     keyring: str | None = None
+    """OpenPGP keyring that signed indexes are verified against, relative to this file; by default the one that
+    apt's source names, else the Debian archive's."""
     allow_expired: bool | None = None
+    """Accept signed indexes past their Valid-Until; by default whether apt is told to."""
 
 
 class PypiConfig(_Section):
-    """``[pypi]``: base URLs of package ``indexes`` (the simple repository API), the preferred one first."""
+    """``[pypi]``: where Python package indexes (the simple repository API) are."""
 
     indexes: Urls | None = None
+    """Base URLs, the preferred one first; by default those that pip uses."""
 
 
 class NetworkConfig(_Section):
-    """``[network]``: ``timeout`` in seconds (to connect, and between two reads), ``retries`` after the first
-    attempt, and how many ``connections`` are open at once."""
+    """``[network]``: how to talk to servers."""
 
     timeout: Annotated[float, Field(gt=0, le=3600, strict=False)] = 30.0
+    """Seconds to connect, and between two reads."""
     retries: Annotated[int, Field(ge=0, le=20)] = 4
+    """How often to try again after the first attempt."""
     connections: Annotated[int, Field(ge=1, le=64)] = 8
+    """How many are open at once."""
 
 
 class Config(_Section):
-    """The whole file. The methods answer from it, else from apt's or pip's configuration."""
+    """The user's configuration.
+
+    The methods answer from it, else from apt's or pip's.
+    """
 
     debian: DebianConfig = DebianConfig()
+    """Debian archives."""
     pypi: PypiConfig = PypiConfig()
+    """Python package indexes."""
     network: NetworkConfig = NetworkConfig()
+    """Connections."""
 
     def debian_mirrors(self) -> list[str]:
         """Base URLs of Debian archives, the preferred one first."""

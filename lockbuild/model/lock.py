@@ -25,18 +25,20 @@ Unpack = Literal["debian-root", "wheels", "archive", "path", "derive"]
 
 
 class Source(FileModel):
-    """One file to fetch. Exactly one of ``path`` (below its registry) and ``url`` says where it is.
-
-    ``purl`` is its identity (package URL specification). For ``pkg:deb`` ``path`` is the pool path
-    below the archive's root; for ``pkg:pypi`` the file name in the project's index page.
-    """
+    """One file to fetch. One of ``path`` (below its registry) and ``url`` says where it is."""
 
     purl: str
+    """Its identity: a package URL."""
     path: str | None = None
+    """For ``pkg:deb`` the path below the archive's root; for ``pkg:pypi`` the file name on the index's page."""
     url: str | None = None
+    """For ``pkg:generic`` where it is."""
     size: Annotated[int, Field(ge=0)] | None = None
+    """Bytes, where they are known before it is fetched."""
     sha256: Digest
+    """SHA-256 of the file."""
     trees: list[str]
+    """Ids (``platform:name``) of the trees that it is part of, sorted."""
 
     @property
     def location(self) -> str:
@@ -45,20 +47,22 @@ class Source(FileModel):
 
 
 class LockedTree(FileModel):
-    """A tree to materialise from its sources.
-
-    ``unpack`` says how its sources become a tree; ``strip`` leading path components are dropped for
-    an archive. ``mount`` is where it stands in the environment (project sources stand below
-    /build/sources). ``digest`` is there once it was materialised, and then binds every later sync.
-    """
+    """A tree to materialise from its sources."""
 
     name: str
+    """Its key in the manifest: ``base``, ``tools.NAME``, ``derive.NAME``, ``sources.NAME``."""
     platform: Platform | AnyPlatform
+    """What it is for; ``any`` where it is the same on all."""
     unpack: Unpack
+    """How its sources become a tree."""
     mount: str
+    """Where it stands in the environment; project sources stand below /build/sources."""
     strip: Annotated[int, Field(ge=0)] = 0
+    """Leading path components that are dropped from an archive's entries."""
     exports: dict[str, str] = {}
+    """Variables for every process in the environment; ``$OUT`` is the mount point."""
     digest: Digest | None = None
+    """Its tree digest, once it was materialised; binds every later sync."""
 
     @property
     def id(self) -> str:
@@ -67,61 +71,81 @@ class LockedTree(FileModel):
 
 
 class Suite(FileModel):
-    """The signed index that Debian packages were resolved against.
-
-    ``expired`` is there where the index was past its Valid-Until and that was accepted.
-    """
+    """The signed index that Debian packages were resolved against."""
 
     name: str
+    """The suite as the manifest names it."""
     codename: str
+    """Its codename, which the package URLs have as ``distro``."""
     date: str
+    """The index's Date: RFC 3339, UTC."""
     valid_until: str | None = None
+    """The index's Valid-Until, where it has one."""
     expired: Literal["accepted"] | None = None
+    """There where the index was past its Valid-Until and that was accepted."""
     snapshot: str | None = None
+    """The snapshot time that the manifest asks for, if it does."""
     inrelease: Digest
+    """SHA-256 of the InRelease file."""
 
 
 class LockedEnvironment(FileModel):
-    """The image of one platform's environment: ``image`` is the OCI config digest (the image ID that a
-    classic Docker store shows), ``manifest`` the OCI manifest digest (what a containerd store shows)."""
+    """The image of one platform's environment."""
 
     image: Digest
+    """OCI config digest: the image ID that a classic Docker store shows."""
     manifest: Digest
+    """OCI manifest digest: the image ID that a containerd store shows."""
 
 
 class OutputFile(FileModel):
-    """One recorded output: ``path`` below the output directory, ``size`` in bytes."""
+    """One recorded output."""
 
     path: str
+    """Path below the output directory."""
     size: Annotated[int, Field(ge=0)]
+    """Bytes."""
     sha256: Digest
+    """SHA-256 of the file."""
 
 
 class RecordedOutputs(FileModel):
-    """What a target built to: the ``input`` digest of the plan and the ``platform`` it ran on."""
+    """What a target built to."""
 
     input: Digest
+    """Digest of the plan that was run (the input digest)."""
     platform: Platform
+    """The platform that it ran on."""
     files: list[OutputFile]
+    """Every output, sorted by path."""
 
 
 class ManifestRecord(FileModel):
-    """What the lock was made from: ``inputs`` is `Manifest.inputs`, ``digest`` that of its canonical JSON."""
+    """What the lock was made from."""
 
     digest: Digest
+    """SHA-256 of the canonical JSON of ``inputs``."""
     inputs: dict[str, InputValue]
+    """Every key of the manifest and its toolchain that decides the lock, dotted (`Manifest.inputs`)."""
 
 
 class Lock(FileModel):
     """A whole lock."""
 
     schema_: Literal[1] = 1
+    """Version of this format."""
     manifest: ManifestRecord
+    """What the lock was made from."""
     suites: list[Suite] = []
+    """The signed Debian indexes behind it."""
     trees: list[LockedTree] = []
+    """Everything that stands in the environment or is a source of the project."""
     sources: list[Source] = []
+    """Every file that takes part."""
     environments: dict[str, LockedEnvironment] = {}
+    """By platform, once materialised: the image."""
     outputs: dict[str, RecordedOutputs] = {}
+    """By target, once recorded: what it built to."""
 
     def tree(self, name: str, platform: Platform) -> LockedTree:
         """The tree of that name for ``platform`` (or for any); KeyError where the lock has none."""

@@ -30,34 +30,42 @@ Steps = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)
 
 
 class Derive(FileModel):
-    """``[derive.NAME]``: a tool built once, in the locked environment, from locked inputs.
-
-    ``steps`` run with ``$OUT`` naming the final ``mount``, which is writable only then.
-    ``env`` holds while deriving; ``exports`` holds for whoever uses the result.
-    """
+    """``[derive.NAME]``: a tool built once, in the locked environment, from locked inputs."""
 
     steps: Steps
+    """Shell commands, each run by ``/bin/sh -e -c`` in ``$BUILD``; what they leave in ``$OUT`` is the tool."""
     env: Environment = {}
+    """Variables while deriving; ``$OUT`` and ``$BUILD`` are replaced in values."""
     exports: Environment = {}
+    """Variables for every process in the environment; ``$OUT`` in a value is the mount point."""
     mount: MountPath | None = None
+    """Where it stands, also while it is made (``$OUT``): a path below /opt; by default ``/opt/NAME``."""
     needs: list[Name] = []
+    """Derived tools to have while making this one; they stand above it in the file."""
 
 
 class Base(FileModel):
     """``[base]``: the root file system."""
 
     debian: DebianBase
+    """A Debian root."""
 
 
 class Toolchain(FileModel):
     """A toolchain manifest."""
 
     schema_: Literal[1]
+    """Version of this format."""
     name: Name
+    """Name of the toolchain; the image's title."""
     platforms: Annotated[list[Platform], Field(min_length=1)]
+    """Platforms that a lock is made for."""
     base: Base
+    """The root file system."""
     tools: dict[Name, ToolRequest] = {}
+    """Tools by name, mounted below /opt; ``bin`` of each is on PATH."""
     derive: dict[Name, Derive] = {}
+    """Tools that are built once, by name, in order."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Toolchain:
@@ -94,26 +102,37 @@ class Target(FileModel):
     """``[targets.NAME]``: what to build. Steps see ``$SOURCE`` (read-only) and ``$BUILD``."""
 
     source: RelativePath = "."
+    """Directory of the source, relative to the project, mounted read-only; git's ignore rules apply."""
     steps: Steps
+    """Shell commands, each run by ``/bin/sh -e -c`` in ``$BUILD``."""
     outputs: Annotated[list[RelativePath], Field(min_length=1)]
+    """Files and directories to keep, relative to ``$BUILD``, with git's wildcards; each must match something."""
     env: Environment = {}
+    """Variables of the steps; ``$SOURCE`` and ``$BUILD`` are replaced in values. EMCC_CFLAGS follows the path maps."""
     sources: list[Name] | None = None
+    """Which of ``[sources]`` it sees; by default all."""
 
 
 class Project(FileModel):
     """``[project]``."""
 
     name: Name
+    """Name of the project."""
     toolchain: Annotated[str, Field(min_length=1)]
+    """Name of a shipped toolchain, or the path of a toolchain manifest (with a ``/``, or ending in .toml)."""
 
 
 class ProjectFile(FileModel):
     """A project manifest."""
 
     schema_: Literal[1] = 1
+    """Version of this format."""
     project: Project
+    """The project itself."""
     targets: Annotated[dict[Name, Target], Field(min_length=1)]
+    """What to build, by name."""
     sources: dict[Name, SourceRequest] = {}
+    """Further locked inputs, mounted read-only at ``/build/sources/NAME``."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ProjectFile:

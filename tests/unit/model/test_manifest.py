@@ -138,7 +138,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         (
             '"emscripten"',
             '"Emscripten"',
-            "base.debian.packages[0]: 'Emscripten' is not a Debian package name",
+            "base.debian.packages[0]: 'Emscripten' is not a Debian package name, with or without =version",
         ),
     ],
 )
