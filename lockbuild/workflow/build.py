@@ -21,8 +21,6 @@ from lockbuild.workflow.session import Prepared, failed_directory, prepare, shel
 from lockbuild.workflow.sync import Synced, sync
 from lockbuild.workflow.workspace import Workspace
 
-DEFAULT_OUTPUT = "dist"
-
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -34,7 +32,7 @@ class Built:
 
 def output_directory(project: Project, target: str, chosen: Path | None) -> Path:
     """Where a target's outputs go: dist, or dist/TARGET in a project of several targets, or what was chosen."""
-    root = chosen or project.paths.directory / DEFAULT_OUTPUT
+    root = chosen or project.paths.outputs
     return root if len(project.manifest.project.targets) == 1 else root / target
 
 
@@ -50,26 +48,21 @@ def build(
     results = []
     for target in targets:
         destination = output_directory(project, target, chosen)
-        with build_once(workspace, project, synced, target, output_root(project, chosen)) as built:
+        with build_once(workspace, project, synced, target, chosen) as built:
             publish(built.directory, built.outcome.files, destination)
         results.append((built.outcome, destination))
     return results
 
 
-def output_root(project: Project, chosen: Path | None) -> Path:
-    """The directory that all targets' outputs are below; it is no source of any of them."""
-    return chosen or project.paths.directory / DEFAULT_OUTPUT
-
-
 @contextmanager
 def build_once(
-    workspace: Workspace, project: Project, synced: Synced, target: str, outputs: Path
+    workspace: Workspace, project: Project, synced: Synced, target: str, chosen: Path | None
 ) -> Iterator[Built]:
     """Build a target; its outputs are in ``Built.directory`` until the context ends.
 
     BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
     """
-    prepared = prepare(workspace, project, synced, target, outputs)
+    prepared = prepare(workspace, project, synced, target, chosen)
     log_file = project.paths.state / "logs" / f"{target}.log"
     log_file.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()

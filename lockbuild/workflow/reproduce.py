@@ -12,7 +12,7 @@ from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import OutputFile, RecordedOutputs
 from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison
-from lockbuild.workflow.build import build_once, output_directory, output_root
+from lockbuild.workflow.build import build_once, output_directory
 from lockbuild.workflow.project import Project, load_lock, require_current, write_lock
 from lockbuild.workflow.sync import sync
 from lockbuild.workflow.workspace import Workspace
@@ -31,7 +31,7 @@ def record(workspace: Workspace, project: Project, targets: Sequence[str]) -> li
     outcomes = []
     recorded: dict[str, RecordedOutputs] = {}
     for target in targets:
-        with build_once(workspace, project, synced, target, output_root(project, None)) as built:
+        with build_once(workspace, project, synced, target, None) as built:
             for file in built.outcome.files:
                 workspace.store.add_file(built.directory / file.path, file.sha256)
         outcomes.append(built.outcome)
@@ -73,7 +73,7 @@ def check_hash(
                     level="warning",
                 )
             )
-        with build_once(workspace, project, synced, target, output_root(project, chosen)) as built:
+        with build_once(workspace, project, synced, target, chosen) as built:
             comparisons.append(
                 compare(
                     target,
@@ -96,10 +96,9 @@ def twice(workspace: Workspace, project: Project, targets: Sequence[str]) -> lis
     synced = sync(workspace, project, lock, workspace.platform)
     comparisons = []
     for target in targets:
-        outputs = output_root(project, None)
-        with build_once(workspace, project, synced, target, outputs) as first:
+        with build_once(workspace, project, synced, target, None) as first:
             originals = {file.sha256: first.directory / file.path for file in first.outcome.files}
-            with build_once(workspace, project, synced, target, outputs) as second:
+            with build_once(workspace, project, synced, target, None) as second:
                 comparisons.append(
                     compare(
                         target,

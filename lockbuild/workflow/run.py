@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lockbuild.events import Output
-from lockbuild.workflow.build import output_root
 from lockbuild.workflow.project import Project, load_lock, require_current
 from lockbuild.workflow.session import open_session, prepare
 from lockbuild.workflow.sync import sync
@@ -29,7 +28,7 @@ def run_command(
     lock = load_lock(project.paths)
     require_current(project, lock)
     synced = sync(workspace, project, lock, workspace.platform)
-    prepared = prepare(workspace, project, synced, target, output_root(project, None))
+    prepared = prepare(workspace, project, synced, target, None)
     with open_session(workspace, project, prepared, failed=failed) as session:
         if interactive:
             return session.interactive(

@@ -37,13 +37,15 @@ def choose_target(project: Project, name: str | None) -> str:
     raise UsageError(f"{said} (there is: {', '.join(targets)})", on=str(project.paths.manifest))
 
 
-def prepare(workspace: Workspace, project: Project, synced: Synced, name: str, outputs: Path) -> Prepared:
-    """Snapshot the target's source and plan its build. ``outputs`` is never part of the source."""
+def prepare(
+    workspace: Workspace, project: Project, synced: Synced, name: str, chosen: Path | None
+) -> Prepared:
+    """Snapshot the target's source and plan its build. ``chosen``, where outputs go, is never part of the source."""
     target = project.manifest.project.targets[name]
     directory = project.paths.directory / target.source
-    source = snapshot(directory, workspace.store, excluded=project.paths.never_source(outputs))
-    chosen = target.sources if target.sources is not None else list(synced.sources)
-    plan = plan_target(name, target, synced.environment, source, {key: synced.sources[key] for key in chosen})
+    source = snapshot(directory, workspace.store, excluded=project.paths.never_source(chosen))
+    names = target.sources if target.sources is not None else list(synced.sources)
+    plan = plan_target(name, target, synced.environment, source, {key: synced.sources[key] for key in names})
     inputs = tuple(ReadOnlyInput(workspace.store.tree_path(digest), mount) for mount, digest in plan.inputs)
     return Prepared(
         plan,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MANIFEST_NAME = "lockbuild.toml"
 LOCK_NAME = "lockbuild.lock"
 STATE_NAME = ".lockbuild"
+OUTPUT_NAME = "dist"
 BackendName = Literal["auto", "docker", "bubblewrap", "host"]
 
 
@@ -110,9 +111,18 @@ class ProjectPaths:
             ignore.write_text("*\n", encoding="utf-8")
         return state
 
-    def never_source(self, outputs: Path) -> frozenset[Path]:
-        """What of the project is no input of a build: its manifest and lock, its state, its outputs."""
-        return frozenset({self.manifest, self.lock, self.directory / STATE_NAME, outputs})
+    @property
+    def outputs(self) -> Path:
+        """dist: where outputs go unless another place is chosen."""
+        return self.directory / OUTPUT_NAME
+
+    def never_source(self, chosen: Path | None) -> frozenset[Path]:
+        """What of the project is no input of a build: its manifest and lock, its state, its outputs.
+
+        dist is none even where outputs go to a ``chosen`` place: an earlier build may have left it.
+        """
+        own = {self.manifest, self.lock, self.directory / STATE_NAME, self.outputs}
+        return frozenset(own if chosen is None else {*own, chosen})
 
 
 def find_project(start: Path) -> ProjectPaths:

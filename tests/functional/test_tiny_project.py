@@ -207,6 +207,9 @@ def test_outputs_and_state_are_no_source(recorded: TinyWorld) -> None:
     first = recorded.run("build", "--json").value["targets"][0]["input"]
     (recorded.project / "dist" / "out.txt").unlink()
     assert recorded.run("build", "--json").value["targets"][0]["input"] == first
+    # An earlier build's outputs are none either where the next one's go elsewhere.
+    elsewhere = recorded.project / "elsewhere"
+    assert recorded.run("build", "--json", "-o", elsewhere).value["targets"][0]["input"] == first
 
 
 def test_run_is_inside_the_environment(recorded: TinyWorld) -> None:
