@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lockbuild.errors import UsageError
+from lockbuild.errors import InvalidFileError, Problem, UsageError
 from lockbuild.model.lock import SCHEMA, InputValue, Lock, LockedTree, Source
 from lockbuild.model.read import parse_toml, validate
+from lockbuild.model.soundness import problems
 
 _HEADER = "# Made by `lockbuild lock`. Commit it; do not edit it.\n"
-_DAMAGED = "do not edit a lock by hand; restore it from version control or run `lockbuild lock`"
+_DAMAGED = (
+    "do not edit a lock by hand: restore it from version control, or remove it and run `lockbuild lock`, "
+    "which resolves everything afresh"
+)
 
 
 def loads(text: str, file: str) -> Lock:
-    """Read a lock. UsageError for an unknown schema, InvalidFileError naming every problem by its key."""
+    """Read a lock, in canonical order. UsageError for an unknown schema, InvalidFileError naming every problem
+    by its key."""
     data = parse_toml(text, file)
     schema = data.get("schema")
     if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
@@ -25,7 +30,12 @@ def loads(text: str, file: str) -> Lock:
             on=file,
             hint=f"use a version of lockbuild that knows lock schema {schema}",
         )
-    return validate(Lock, data, file, hint=_DAMAGED)
+    if schema is None:
+        raise InvalidFileError(file, [Problem("schema", "is required")], hint=_DAMAGED)
+    lock = validate(Lock, data, file, hint=_DAMAGED)
+    if found := list(problems(lock)):
+        raise InvalidFileError(file, found, hint=_DAMAGED)
+    return canonical(lock)
 
 
 def canonical(lock: Lock) -> Lock:

@@ -30,7 +30,8 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
             hint="take either side, then run `lockbuild lock`; it locks again what the manifest changed",
         )
     try:
-        return tomllib.loads(text)
+        # Editors on Windows begin a file with a byte order mark, which no version of TOML has a use for.
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidFileError(file, [Problem("", f"not TOML: {error}")]) from None
 

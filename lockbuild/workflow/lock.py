@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from lockbuild.errors import StaleLockError, UsageError
 from lockbuild.events import Note
+from lockbuild.model.belonging import misfits, tree_names
 from lockbuild.model.environment import SOURCES_DIR
 from lockbuild.model.lock import Lock, LockedTree, Source, Suite
 from lockbuild.model.lockfile import canonical, dumps
@@ -26,6 +27,7 @@ from lockbuild.workflow.project import (
     manifest_changes,
     manifest_record,
     read_text,
+    require_trees,
     write_lock,
 )
 from lockbuild.workflow.sync import materialised, sync
@@ -90,7 +92,7 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
 
 def _stale_trees(old: Lock | None, manifest: Manifest, options: LockOptions) -> set[str]:
     """The names of trees that must be resolved afresh."""
-    names = _tree_names(manifest)
+    names = [name for name in tree_names(manifest) if not name.startswith("derive.")]
     if options.upgrade is not None:
         wanted = set(names) if not options.upgrade else _named(options.upgrade, names)
     else:
@@ -100,20 +102,12 @@ def _stale_trees(old: Lock | None, manifest: Manifest, options: LockOptions) -> 
     changed = [change.key for change in manifest_changes(old, manifest)]
     if any(key == "platforms" for key in changed):
         return set(names)
-    known = {tree.name for tree in old.trees}
+    wrong = {misfit.name for misfit in misfits(old, manifest)}
     return wanted | {
         name
         for name in names
-        if name not in known or any(key == name or key.startswith(f"{name}.") for key in changed)
+        if name in wrong or any(key == name or key.startswith(f"{name}.") for key in changed)
     }
-
-
-def _tree_names(manifest: Manifest) -> list[str]:
-    return [
-        "base",
-        *(f"tools.{name}" for name in manifest.toolchain.tools),
-        *(f"sources.{name}" for name in manifest.project.sources),
-    ]
 
 
 def _named(wanted: Iterable[str], names: Sequence[str]) -> set[str]:
@@ -273,14 +267,23 @@ def update_lock(
 def check_lock(project: Project) -> list[KeyChange]:
     """What keeps the lock from being current: keys of the manifest that changed. Reads two files, no network.
 
-    UsageError where there is no lock; StaleLockError where its text is not as lockbuild writes it.
+    UsageError where there is no lock; StaleLockError where its text is not as lockbuild writes it, or its trees are
+    not those of the manifest.
     """
     lock = load_lock(project.paths)
     changes = manifest_changes(lock, project.manifest)
-    if not changes and dumps(lock) != read_text(project.paths.lock):
-        raise StaleLockError(
-            "it is not in canonical form: it was edited or merged by hand",
-            on=str(project.paths.lock),
-            hint="run `lockbuild lock`, which writes it anew and keeps its pins",
+    if changes:
+        return changes
+    require_trees(project, lock)
+    text, wanted = read_text(project.paths.lock) or "", dumps(lock)
+    if text == wanted:
+        return []
+    if text.replace("\r\n", "\n") == wanted:
+        what = "its lines end with CR LF, those of a lock with LF alone"
+        hint = (
+            f"keep git from changing them: add the line `{project.paths.lock.name} -text` to .gitattributes"
         )
-    return changes
+    else:
+        what = "it is not in canonical form: it was edited or merged by hand"
+        hint = "run `lockbuild lock`, which writes it anew and keeps its pins"
+    raise StaleLockError(what, on=str(project.paths.lock), hint=hint)

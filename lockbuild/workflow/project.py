@@ -8,11 +8,12 @@ from pathlib import Path
 
 import lockbuild
 from lockbuild.errors import StaleLockError, UsageError
-from lockbuild.model.digest import Digest
+from lockbuild.model.belonging import misfits
 from lockbuild.model.lock import InputValue, Lock, ManifestRecord
 from lockbuild.model.lockfile import dumps, loads
 from lockbuild.model.manifest import Manifest, ProjectFile, Toolchain
 from lockbuild.model.read import parse_toml, validate
+from lockbuild.model.soundness import inputs_digest
 from lockbuild.workflow.workspace import ProjectPaths
 
 
@@ -89,11 +90,8 @@ def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
 
 def manifest_record(manifest: Manifest) -> ManifestRecord:
     """What a lock says of the manifest that it was made from."""
-    import json
-
     inputs = manifest.inputs()
-    canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return ManifestRecord(digest=Digest.of(canonical.encode()), inputs=inputs)
+    return ManifestRecord(digest=inputs_digest(inputs), inputs=inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,8 @@ def manifest_changes(lock: Lock, manifest: Manifest) -> list[KeyChange]:
 
 
 def require_current(project: Project, lock: Lock) -> None:
-    """StaleLockError where the lock was made from another manifest, naming each key that changed."""
+    """StaleLockError where the lock was made from another manifest, naming each key that changed; as
+    `require_trees`."""
     changes = manifest_changes(lock, project.manifest)
     if changes:
         lines = "".join(f"\n  {change}" for change in changes)
@@ -127,6 +126,17 @@ def require_current(project: Project, lock: Lock) -> None:
             f"the lock does not belong to this manifest; since it was made, this changed:{lines}",
             on=str(project.paths.lock),
             hint="run `lockbuild lock`; it keeps every pin that these keys do not touch",
+        )
+    require_trees(project, lock)
+
+
+def require_trees(project: Project, lock: Lock) -> None:
+    """StaleLockError where the lock's trees are not those that the manifest asks for."""
+    if wrong := misfits(lock, project.manifest):
+        raise StaleLockError(
+            "the lock does not hold what this manifest asks for: " + "; ".join(item.what for item in wrong),
+            on=str(project.paths.lock),
+            hint="it was edited or merged by hand; run `lockbuild lock`, which mends that and keeps every other pin",
         )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lockbuild.errors import InvalidFileError, UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import (
+    InputValue,
     Lock,
     LockedEnvironment,
     LockedTree,
@@ -20,16 +21,16 @@ from lockbuild.model.lock import (
 )
 from lockbuild.model.lockfile import canonical, dumps, loads
 from lockbuild.model.platform import Platform
+from lockbuild.model.soundness import inputs_digest
 
 AMD64 = Platform("linux", "amd64")
 A, B = Digest.of(b"a"), Digest.of(b"b")
+INPUTS: dict[str, InputValue] = {"base.debian.suite": "forky", "platforms": ["linux/amd64"]}
 
 
 def lock() -> Lock:
     return Lock(
-        manifest=ManifestRecord(
-            digest=A, inputs={"base.debian.suite": "forky", "platforms": ["linux/amd64"]}
-        ),
+        manifest=ManifestRecord(digest=inputs_digest(INPUTS), inputs=INPUTS),
         suites=[
             Suite(
                 name="forky", codename="forky", date="2026-10-30T08:08:01Z", expired="accepted", inrelease=A
@@ -86,7 +87,8 @@ def test_sorted_by_name() -> None:
 
 @given(st.text(), st.text(), st.lists(st.text()))
 def test_any_text_survives(key: str, value: str, values: list[str]) -> None:
-    record = ManifestRecord(digest=A, inputs={key: value, key + "x": values, key + "y": True, key + "z": 3})
+    inputs: dict[str, InputValue] = {key: value, key + "x": values, key + "y": True, key + "z": 3}
+    record = ManifestRecord(digest=inputs_digest(inputs), inputs=inputs)
     before = lock().model_copy(update={"manifest": record})
     text = dumps(before)
     after = loads(text, "f")
@@ -113,6 +115,26 @@ def test_an_unknown_newer_schema_names_what_is_needed() -> None:
         ('unpack = "wheels"', 'unpack = "magic"', "trees[1].unpack: must be "),
         ("size = 3", "size = 3\nhost = 'x'", "sources[1].host: unknown key"),
         ('linux/amd64"\nunpack', 'linux/vax"\nunpack', "is not a known platform"),
+        ("schema = 1\n", "", "schema: is required"),
+        ("schema = 1", 'schema = "1"', 'schema: must be 1, not "1"'),
+        ('suite" = "forky"', 'suite" = "sid"', "manifest.digest: is not the digest of manifest.inputs"),
+        ('name = "base"', 'name = "ground"', "trees[0].name: 'ground' is not base, tools.NAME"),
+        ('name = "base"', 'name = "tools.cmake"', "trees[1]: linux/amd64:tools.cmake is there twice"),
+        ('unpack = "wheels"', 'unpack = "derive"', "trees[1].unpack: a tree called tools.cmake is not"),
+        ('mount = "/"', 'mount = "/opt"', "trees[0].mount: '/opt' is not a place where base can stand"),
+        ("/opt/cmake", "/opt/../etc", "trees[1].mount: '/opt/../etc' is not a place where tools.cmake"),
+        ("/opt/cmake", "/opt", "trees[1].mount: '/opt' is not a place where tools.cmake"),
+        ("pkg:pypi/", "pypi:", "sources[1].purl: 'pypi:cmake@3.31.10' is not a package URL"),
+        ('path = "pool/a.deb"', 'path = "/pool/a.deb"', "sources[0].path: '/pool/a.deb' is not a path below"),
+        ('path = "pool/a.deb"', 'path = "../a.deb"', "sources[0].path: '../a.deb' is not a path below"),
+        ('path = "pool/a.deb"', 'url = "ftp://x"', "sources[0].url: 'ftp://x' is not an http://"),
+        ('path = "pool/a.deb"\n', "", "sources[0]: has one of path and url, not both or neither"),
+        ('["linux/amd64:base"]', '["any:base"]', "sources[0].trees: there is no tree 'any:base'"),
+        ('["linux/amd64:base"]', '["any:base"]', "trees[0]: no source is part of linux/amd64:base"),
+        ('["linux/amd64:base"]', "[]", "sources[0].trees: must not be empty"),
+        ("""environments."linux/amd64""", """environments."linux/vax""", "environments.linux/vax: "),
+        ('"a.js"', '"../a.js"', "outputs.hello.files[0].path: '../a.js' leaves the output directory"),
+        ('"a.js"', '"b.wasm"', "outputs.hello.files[1].path: 'b.wasm' is there twice"),
     ],
 )
 def test_a_hand_edited_lock_is_refused_with_its_key(old: str, new: str, told: str) -> None:

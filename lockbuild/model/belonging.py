@@ -1,0 +1,70 @@
+"""Whether the trees of a lock are those that a manifest asks for.
+
+The keys of the manifest that a lock was made from stand in the lock and are compared by value. This is the other
+half: a lock that was merged or edited by hand can have the right keys and other trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lockbuild.model.environment import SOURCES_DIR
+from lockbuild.model.lock import Lock, LockedTree
+from lockbuild.model.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The tree called ``name`` is not as the manifest asks for: ``what`` is a phrase that names it."""
+
+    name: str
+    what: str
+
+
+def tree_names(manifest: Manifest) -> list[str]:
+    """The names of the trees that a manifest asks for: base, tools, derived tools, project sources."""
+    return [
+        "base",
+        *(f"tools.{name}" for name in manifest.toolchain.tools),
+        *(f"derive.{name}" for name in manifest.toolchain.derive),
+        *(f"sources.{name}" for name in manifest.project.sources),
+    ]
+
+
+def misfits(lock: Lock, manifest: Manifest) -> list[Misfit]:
+    """Every tree that is missing, that nobody asks for, or that stands or says otherwise than the manifest."""
+    return [*_missing(lock, manifest), *_foreign(lock, manifest)]
+
+
+def _missing(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
+    known = {tree.id for tree in lock.trees}
+    for name in tree_names(manifest):
+        for platform in manifest.toolchain.platforms:
+            if f"{platform}:{name}" not in known and f"any:{name}" not in known:
+                yield Misfit(name, f"{platform}:{name} is missing")
+
+
+def _foreign(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
+    names = set(tree_names(manifest))
+    for tree in lock.trees:
+        if tree.name not in names or tree.platform not in ("any", *manifest.toolchain.platforms):
+            yield Misfit(tree.name, f"nothing asks for {tree.id}")
+            continue
+        mount, exports = _asked(tree, manifest)
+        if tree.mount != mount:
+            yield Misfit(tree.name, f"{tree.id} has the mount {tree.mount!r}, not {mount!r}")
+        if tree.exports != exports:
+            yield Misfit(tree.name, f"{tree.id} has other exports")
+
+
+def _asked(tree: LockedTree, manifest: Manifest) -> tuple[str, dict[str, str]]:
+    """Mount and exports that the manifest gives the tree."""
+    group, _, short = tree.name.partition(".")
+    if group == "base":
+        return "/", {}
+    if group == "sources":
+        return f"{SOURCES_DIR}/{short}", {}
+    mount = dict(manifest.toolchain.mounts())[tree.name]
+    owner = manifest.toolchain.tools[short] if group == "tools" else manifest.toolchain.derive[short]
+    return mount, owner.exports
