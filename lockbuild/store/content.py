@@ -211,6 +211,12 @@ class Store:
         with self._writing("cannot note a lock"):
             add_root(self._layout, lock_path, trees)
 
+    def has_root(self, lock_path: Path) -> bool:
+        """Whether that lock was added."""
+        from lockbuild.store.roots import has_root
+
+        return has_root(self._layout, lock_path)
+
     def roots(self) -> list[Root]:
         """The locks that were added and are still there, sorted by path."""
         from lockbuild.store.roots import roots

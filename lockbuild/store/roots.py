@@ -28,9 +28,8 @@ class Root:
 
 def add_root(layout: Layout, lock_path: Path, trees: Collection[Digest]) -> None:
     """Note a lock and its trees, instead of what was noted for it before."""
-    absolute = lock_path.absolute()
-    noted = layout.roots / Digest.of(os.fsencode(absolute)).hex
-    data = json.dumps({"lock": str(absolute), "trees": sorted(map(str, trees))}).encode()
+    noted = _place(layout, lock_path)
+    data = json.dumps({"lock": str(lock_path.absolute()), "trees": sorted(map(str, trees))}).encode()
     try:
         if noted.read_bytes() == data:
             return
@@ -40,6 +39,11 @@ def add_root(layout: Layout, lock_path: Path, trees: Collection[Digest]) -> None
         path = directory / "root"
         write_file(path, data)
         path.rename(noted)
+
+
+def has_root(layout: Layout, lock_path: Path) -> bool:
+    """Whether something is noted for that lock."""
+    return _place(layout, lock_path).is_file()
 
 
 def roots(layout: Layout) -> list[Root]:
@@ -55,6 +59,10 @@ def drop_dead_roots(layout: Layout) -> None:
     for path, root in _noted(layout):
         if root is None or not root.lock.exists():
             path.unlink(missing_ok=True)
+
+
+def _place(layout: Layout, lock_path: Path) -> Path:
+    return layout.roots / Digest.of(os.fsencode(lock_path.absolute())).hex
 
 
 def _noted(layout: Layout) -> list[tuple[Path, Root | None]]:

@@ -34,6 +34,8 @@ def stamped_sync(workspace: Workspace, paths: ProjectPaths) -> dict[str, Any] | 
     if not synced or synced["platform"] != str(workspace.platform):
         return None
     trees = [Digest.parse(text) for text in synced["trees"].values()]
+    if not workspace.store.has_root(paths.lock):
+        return None  # another store, which would not keep the trees for this lock
     if not all(workspace.store.has_tree(digest) for digest in trees):
         return None
     if not _image_is_there(workspace, Digest.parse(synced["image"]), Digest.parse(synced["manifest"])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -385,6 +386,19 @@ def test_gc_keeps_what_a_lock_without_digests_uses(world: TinyWorld) -> None:
     world.run("sync")
     world.run("store", "gc")
     assert world.run("sync", "--offline", "--json").value["made"] == []
+
+
+def test_a_store_keeps_what_a_lock_uses_that_was_synced_with_another(
+    recorded: TinyWorld, tmp_path: Path
+) -> None:
+    """Also where that sync has nothing to do, because another project has brought everything there."""
+    shutil.copytree(recorded.project, tmp_path / "other")
+    store = tmp_path / "shared store"
+    recorded.run("sync", project=tmp_path / "other", store=store)
+    recorded.run("sync")
+    assert recorded.run("sync", "--json", store=store).value["made"] == []
+    shutil.rmtree(tmp_path / "other")
+    assert recorded.run("store", "gc", "--json", store=store).value["trees"] == []
 
 
 def test_a_removed_project_keeps_nothing(recorded: TinyWorld) -> None:

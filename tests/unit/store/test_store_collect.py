@@ -66,7 +66,9 @@ def test_roots(store: Store, tmp_path: Path) -> None:
     for lock in locks:
         lock.parent.mkdir()
         lock.touch()
+        assert not store.has_root(lock)
         store.add_root(lock, [Digest.of(b"old")])
+        assert store.has_root(lock)
         store.add_root(lock, [Digest.of(b"b"), Digest.of(b"a")])
     assert [root.lock for root in store.roots()] == sorted(locks)
     assert {digest for root in store.roots() for digest in root.trees} == {Digest.of(b"a"), Digest.of(b"b")}
