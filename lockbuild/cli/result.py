@@ -73,7 +73,7 @@ class Printer:
             "changes": [{"name": c.name, "old": c.old, "new": c.new} for c in changes],
         }
         if not changes:
-            self._say(value, f"{project.paths.lock.name}: nothing changes", reassurance=True)
+            self._say(value, f"{project.paths.lock.name}: no pin changes", reassurance=True)
             return
         added = [change for change in changes if change.old is None]
         shown = changes if len(added) < len(changes) or len(changes) <= 20 else []

@@ -156,7 +156,8 @@ class Manifest(FileModel):
     def inputs(self) -> dict[str, InputValue]:
         """Everything that decides what a lock holds, as dotted key -> value, sorted.
 
-        Targets are not among them: a changed step changes the input digest of a build, not the lock.
+        Targets are not among them: a changed step changes the input digest of a build, not the lock. Nor is a key
+        that has its default: a later version of lockbuild with more optional keys finds the same inputs.
         """
         flat: dict[str, InputValue] = {}
 
@@ -167,6 +168,11 @@ class Manifest(FileModel):
             elif value is not None:
                 flat[prefix] = value
 
-        walk("", self.toolchain.model_dump(mode="json", by_alias=True, exclude={"schema_"}))
-        walk("sources", self.project.model_dump(mode="json", by_alias=True)["sources"])
+        walk("", _said(self.toolchain, exclude={"schema_"}))
+        walk("sources", {name: _said(source) for name, source in self.project.sources.items()})
         return dict(sorted(flat.items()))
+
+
+def _said(model: FileModel, exclude: set[str] | None = None) -> dict[str, Any]:
+    """What a model says beyond its defaults, with the file's keys and TOML's types."""
+    return model.model_dump(mode="json", by_alias=True, exclude=exclude, exclude_defaults=True)

@@ -158,7 +158,7 @@ def test_locking_again_keeps_what_need_not_change(recorded: TinyWorld) -> None:
     before = lock_text(recorded)
     recorded.archive.add("greeting", "2.0", contents={"usr/share/greeting": "salut\n"})
     recorded.publish()
-    assert "nothing changes" in recorded.run("lock").out
+    assert "no pin changes" in recorded.run("lock").out
     assert lock_text(recorded) == before
     table = recorded.run("lock", "--upgrade", "base", "--dry-run").out
     assert "deb greeting (all)" in table
