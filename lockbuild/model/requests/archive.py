@@ -1,0 +1,37 @@
+"""Requests for archives at a URL, and for directories of the project."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lockbuild.model.base import FileModel
+from lockbuild.model.requests.fields import RelativePath, Sha256
+from lockbuild.model.requests.tool import Tool
+
+
+class ArchiveRequest(FileModel):
+    """``from = "archive"``: an archive at a URL with a known SHA-256."""
+
+    from_: Literal["archive"]
+    """A tar (plain, gzip, xz, bzip2, zstd) or zip at a URL."""
+    url: Annotated[str, Field(pattern=r"^(https?|file)://")]
+    """Where it is: http, https or file, without credentials."""
+    sha256: Sha256
+    """SHA-256 of the archive file: 64 lower-case hex digits."""
+    strip: Annotated[int, Field(ge=0, le=32)] = 1
+    """Leading components of each path to drop."""
+
+
+class ArchiveTool(Tool, ArchiveRequest):
+    """A tool from an archive."""
+
+
+class PathRequest(FileModel):
+    """``from = "path"``: a directory of the project, locked by its tree digest."""
+
+    from_: Literal["path"]
+    """A directory of the project."""
+    path: RelativePath
+    """The directory, relative to the project; git's ignore rules apply."""

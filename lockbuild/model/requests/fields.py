@@ -1,0 +1,83 @@
+"""The kinds of values that requests are made of: names, paths, digests, revisions, each with its rule said once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from lockbuild.model.digest import Digest
+
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_PINNED_PACKAGE = re.compile(rf"{_PACKAGE.pattern}(?:=[A-Za-z0-9.+~:-]+)?")
+_TIMESTAMP = re.compile(r"\d{8}T\d{6}Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _said(pattern: str) -> Any:
+    """The same rule for editors: the keyword ``pattern`` of JSON Schema."""
+    return Field(json_schema_extra={"pattern": f"^{pattern}$"})
+
+
+def _matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"{value!r} is not {wanted}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _relative(value: str) -> str:
+    path = PurePosixPath(value)
+    if not value or "\0" in value or path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{value!r} leaves the project; write a relative path without '..'")
+    return value
+
+
+def _mount(value: str) -> str:
+    path = PurePosixPath(value)
+    parts = path.parts
+    if len(parts) < 3 or parts[:2] != ("/", "opt") or ".." in parts or str(path) != value:
+        raise ValueError(f"{value!r} is not a path below /opt; tools are mounted there")
+    return value
+
+
+def requirement(value: str) -> str:
+    """A dependency specifier (PEP 508) that names no URL."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        parsed = Requirement(value)
+    except InvalidRequirement as error:
+        raise ValueError(f"{value!r} is not a requirement (PEP 508): {str(error).splitlines()[0]}") from None
+    if parsed.url:
+        raise ValueError(f'{value!r} names a URL; use from = "archive" with its sha256')
+    return value
+
+
+def _sha256(value: str) -> str:
+    Digest(value)
+    return value
+
+
+Name = Annotated[str, _matching(_NAME, "a name (letters, digits, '.', '_', '-')"), _said(_NAME.pattern)]
+DebianPackage = Annotated[str, _matching(_PACKAGE, "a Debian package name"), _said(_PACKAGE.pattern)]
+WantedDebianPackage = Annotated[
+    str,
+    _matching(_PINNED_PACKAGE, "a Debian package name, with or without =version"),
+    _said(_PINNED_PACKAGE.pattern),
+]
+SnapshotTime = Annotated[
+    str, _matching(_TIMESTAMP, "a snapshot time, as 20261101T000000Z"), _said(_TIMESTAMP.pattern)
+]
+Variable = Annotated[
+    str, _matching(_VARIABLE, "the name of an environment variable"), _said(_VARIABLE.pattern)
+]
+RelativePath = Annotated[str, AfterValidator(_relative), _said(r"(?!/)(?!(?:.*/)?\.\.(?:/|$)).+")]
+MountPath = Annotated[str, AfterValidator(_mount), _said(r"/opt(?:/(?!\.\.?(?:/|$))[^/]+)+")]
+Sha256 = Annotated[str, AfterValidator(_sha256), _said("[0-9a-f]{64}")]
+Environment = dict[Variable, str]

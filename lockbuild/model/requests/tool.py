@@ -1,0 +1,15 @@
+"""What every tool can say beside where it comes from."""
+
+from __future__ import annotations
+
+from lockbuild.model.base import FileModel
+from lockbuild.model.requests.fields import Environment, MountPath
+
+
+class Tool(FileModel):
+    """What every tool can say beside where it comes from."""
+
+    mount: MountPath | None = None
+    """Where it stands in the environment: a path below /opt; by default ``/opt/NAME``."""
+    exports: Environment = {}
+    """Variables for every process in the environment; ``$OUT`` in a value is the mount point."""
