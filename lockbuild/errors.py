@@ -118,15 +118,24 @@ class SandboxError(LockbuildError):
     status = ExitStatus.SANDBOX
 
 
-def storage_error(error: OSError, what: str, *, on: str | None = None) -> FetchError:
+def storage_error(
+    error: OSError,
+    what: str,
+    *,
+    on: str | None = None,
+    instead: str = "or name another place with --store DIR",
+) -> FetchError:
     """The `FetchError` for an operating system error met while writing; ``what`` did not work.
 
-    A full disk and an exceeded quota get the hint that fits them.
+    Where the place is at fault (full, not writable, not there) the hint says what helps, ``instead`` being the
+    other way out.
     """
     reason = error.strerror or str(error)
     hint = None
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "free some space (`lockbuild store gc` removes what no lock needs) or name another --store"
+        hint = f"free some space (`lockbuild store gc` removes what no lock needs), {instead}"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        hint = "check who owns the directory and whether it is writable"
+        hint = f"check who owns the directory and whether it is writable, {instead}"
+    elif error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENOLCK):
+        hint = f"look at what stands there, {instead}"
     return FetchError(f"{what}: {reason}", on=on, hint=hint)

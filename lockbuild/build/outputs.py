@@ -1,25 +1,31 @@
 """Choosing a build's outputs and putting them in place.
 
 A pattern names a file or directory below the build directory, with git's wildcards; a directory stands for
-everything in it. Each pattern must match something. Outputs land as one: the directory is complete beside its
-final place, then exchanged by rename.
+everything in it. Each pattern must match something. Outputs are regular files whose names are UTF-8. They land as
+one: the directory is complete beside its final place, then takes that.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from lockbuild.errors import BuildError, UsageError
+from lockbuild.build.replace import replace_directory
+from lockbuild.errors import BuildError, UsageError, storage_error
 from lockbuild.model.digest import Digest
 from lockbuild.model.outcome import BuiltFile
+from lockbuild.sandbox import holes
 
 CHECKSUMS = "SHA256SUMS"
 """Stands in every output directory (`sha256sum -c` reads it), and marks which files there are lockbuild's."""
+
+_ELSEWHERE = "or put the outputs elsewhere with -o DIR"
 
 
 class OutputPatterns:
@@ -28,12 +34,15 @@ class OutputPatterns:
     def __init__(self, patterns: Sequence[str]) -> None:
         from pathspec import GitIgnoreSpec
 
-        self._specs = {pattern: GitIgnoreSpec.from_lines(["/" + pattern.lstrip("/")]) for pattern in patterns}
+        self._specs = {pattern: GitIgnoreSpec.from_lines([_anchored(pattern)]) for pattern in patterns}
         self._unmatched = set(patterns)
 
     def __call__(self, path: str) -> bool:
-        """Whether the file at ``path``, relative to the build directory, is an output."""
-        matched = [pattern for pattern, spec in self._specs.items() if spec.match_file(path)]
+        """Whether the file at ``path``, relative to the build directory, is an output. A pattern also names the
+        file that is called exactly so, whatever wildcards are in it."""
+        matched = [
+            pattern for pattern, spec in self._specs.items() if pattern == path or spec.match_file(path)
+        ]
         self._unmatched.difference_update(matched)
         return bool(matched)
 
@@ -43,10 +52,21 @@ class OutputPatterns:
         return [pattern for pattern in self._specs if pattern in self._unmatched]
 
 
+def _anchored(pattern: str) -> str:
+    """``pattern`` as git reads it: anchored at the top; without ``./``, which git does not know."""
+    path = PurePosixPath(pattern)
+    if not path.parts:
+        return "/**"
+    return f"/{path}/" if pattern.endswith("/") else f"/{path}"
+
+
 def collect(
     export: Callable[[Path, Callable[[str], bool]], None], patterns: Sequence[str], into: Path
 ) -> list[BuiltFile]:
-    """Export the outputs that ``patterns`` name to ``into``, and hash them. BuildError for what is missing."""
+    """Export the outputs that ``patterns`` name to ``into``, and hash them.
+
+    BuildError for what is missing, no regular file, or has a name that a lock or a list of checksums cannot hold.
+    """
     chosen = OutputPatterns(patterns)
     export(into, chosen)
     if chosen.unmatched:
@@ -55,7 +75,27 @@ def collect(
             f"the steps succeeded, but made no {missing}",
             hint="outputs are relative to $BUILD; look at the build log, or at the sandbox with `lockbuild shell`",
         )
-    return measure(into)
+    if (into / CHECKSUMS).exists():
+        raise BuildError(
+            f"an output must not be called {CHECKSUMS}: lockbuild puts its own list there",
+            hint="give it another name, or put it into a directory",
+        )
+    files = measure(into)
+    odd = [file.path for file in files if not _is_utf8(file.path)]
+    if odd:
+        raise BuildError(
+            f"the name of an output is not UTF-8: {', '.join(ascii(path) for path in odd)}",
+            hint="a lock is UTF-8 text and cannot name it; rename it in a step",
+        )
+    return files
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def measure(directory: Path) -> list[BuiltFile]:
@@ -72,10 +112,20 @@ def measure(directory: Path) -> list[BuiltFile]:
 
 
 def check_destination(destination: Path) -> None:
-    """UsageError where ``destination`` holds anything that lockbuild did not put there: it will be replaced."""
-    if destination.is_symlink() or (destination.exists() and not destination.is_dir()):
+    """UsageError where ``destination`` cannot be replaced: it holds anything that lockbuild did not put there, or
+    its parent cannot be written to."""
+    if destination.is_symlink():
+        raise UsageError("it is a symbolic link", on=str(destination), hint=f"remove it, {_ELSEWHERE}")
+    if destination.exists() and not destination.is_dir():
+        raise UsageError("it is not a directory", on=str(destination), hint=f"move it away, {_ELSEWHERE}")
+    parent = next(path for path in destination.parents if os.path.lexists(path))
+    if not parent.is_dir():
+        raise UsageError("it is not a directory", on=str(parent), hint=f"move it away, {_ELSEWHERE}")
+    if not os.access(parent, os.W_OK | os.X_OK):
         raise UsageError(
-            "it is not a directory", on=str(destination), hint="choose another place with -o DIR"
+            "outputs cannot be put there: it cannot be written to",
+            on=str(parent),
+            hint=f"make that so, {_ELSEWHERE}",
         )
     if not destination.is_dir():
         return
@@ -83,7 +133,8 @@ def check_destination(destination: Path) -> None:
     foreign = [
         path.relative_to(destination).as_posix()
         for path in sorted(destination.rglob("*"))
-        if not path.is_dir() and path.relative_to(destination).as_posix() not in own
+        if not (path.is_dir() and not path.is_symlink())
+        and path.relative_to(destination).as_posix() not in own
     ]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
@@ -95,41 +146,64 @@ def check_destination(destination: Path) -> None:
 
 
 def publish(staged: Path, files: Iterable[BuiltFile], destination: Path) -> None:
-    """Put what is in ``staged`` at ``destination`` in one step, with its checksums file."""
-    lines = "".join(f"{file.sha256.hex}  {file.path}\n" for file in sorted(files))
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    suffix = secrets.token_hex(4)
-    fresh = destination.with_name(f".{destination.name}.{suffix}.new")
-    old = destination.with_name(f".{destination.name}.{suffix}.old")
+    """Move ``files`` from ``staged`` to ``destination`` in one step, with a list of their checksums.
+
+    UsageError as `check_destination`; FetchError where the disk is full.
+    """
+    files = sorted(files)
+    fresh = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.new")
     try:
-        shutil.copytree(staged, fresh)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        fresh.mkdir()
+        for file in files:
+            target = fresh / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _move(staged / file.path, target)
+        lines = "".join(_checksum_line(file) for file in files)
         (fresh / CHECKSUMS).write_text(lines, encoding="utf-8", newline="\n")
-        for path in fresh.rglob("*"):
-            _sync(path)
-        if destination.exists():
-            check_destination(destination)
-            destination.rename(old)
-            try:
-                fresh.rename(destination)
-            except OSError:
-                old.rename(destination)
-                raise
-        else:
-            fresh.rename(destination)
+        _sync(fresh / CHECKSUMS)
+        replace_directory(fresh, destination, check=lambda: check_destination(destination))
+    except OSError as error:
+        raise storage_error(
+            error, "the outputs cannot be put there", on=str(destination), instead=_ELSEWHERE
+        ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def _move(source: Path, target: Path) -> None:
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with source.open("rb") as stream, target.open("xb") as out:
+            holes.copy(stream.fileno(), out.fileno())
+            os.fchmod(out.fileno(), source.stat().st_mode & 0o777)
+    _sync(target)
 
 
 def _sync(path: Path) -> None:
-    if path.is_file():
-        with path.open("rb") as stream:
-            os.fsync(stream.fileno())
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _checksum_line(file: BuiltFile) -> str:
+    """As sha256sum(1) writes and reads it: a name with a newline or backslash is escaped, and the line marked."""
+    escaped = file.path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{'' if escaped == file.path else chr(92)}{file.sha256.hex}  {escaped}\n"
 
 
 def _listed(directory: Path) -> set[str]:
+    """The names in the list of checksums there."""
     try:
-        text = (directory / CHECKSUMS).read_text(encoding="utf-8")
+        text = (directory / CHECKSUMS).read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return set()
-    return {line.split("  ", 1)[1] for line in text.splitlines() if "  " in line}
+    names = set()
+    for line in text.split("\n"):
+        digest, _, name = line.partition("  ")
+        if digest.startswith("\\"):
+            name = re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), name)
+        names.add(name)
+    return names - {""}

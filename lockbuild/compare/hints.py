@@ -6,6 +6,7 @@ Looks at printable text only. What a section of a module says is for a deeper ex
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from lockbuild.model.outcome import BuiltFile
@@ -23,6 +24,11 @@ SANDBOX_PATH = re.compile(
 )
 """A path as only a sandbox has it."""
 
+_SANDBOX_ROOTS = (b"/build/", b"/opt/")
+_WINDOW = 4 << 20
+_LONGEST = 512
+"""More bytes than any of the patterns matches."""
+
 
 def hints(recorded: BuiltFile, found: BuiltFile, original: Path | None, built: Path) -> tuple[str, ...]:
     """What stands in the new bytes and not in the recorded ones; without those, what stands in the new bytes."""
@@ -30,21 +36,43 @@ def hints(recorded: BuiltFile, found: BuiltFile, original: Path | None, built: P
     if recorded.size != found.size:
         change = found.size - recorded.size
         told.append(f"size: {recorded.size} -> {found.size} bytes ({change:+d})")
-    before = original.read_bytes() if original else b""
-    after = built.read_bytes()
     for name, pattern in (("embedded path", _PATH), ("date or time", _CLOCK)):
-        known = set(pattern.findall(before))
-        fresh = [text for text in pattern.findall(after) if text not in known]
-        if fresh:
-            told.append(f"{name}: {fresh[0].decode('ascii', 'replace')}")
+        known = set(_found(pattern, original)) if original else set()
+        fresh = next((text for text in _found(pattern, built) if text not in known), None)
+        if fresh is not None:
+            told.append(f"{name}: {fresh.decode('ascii', 'replace')}")
     return tuple(told)
 
 
 def sandbox_paths(file: Path, *, limit: int = 3) -> list[str]:
     """Paths of the sandbox that stand in ``file``, each once, at most ``limit``."""
     found: dict[str, None] = {}
-    for match in SANDBOX_PATH.finditer(file.read_bytes()):
-        found.setdefault(match.group().decode("ascii", "replace"))
+    for text in _found(SANDBOX_PATH, file, containing=_SANDBOX_ROOTS):
+        found.setdefault(text.decode("ascii", "replace"))
         if len(found) >= limit:
             break
     return list(found)
+
+
+def _found(pattern: re.Pattern[bytes], file: Path, *, containing: tuple[bytes, ...] = ()) -> Iterator[bytes]:
+    """Every match of ``pattern`` in a file of any size, in memory of a few megabytes.
+
+    Looks closely only at windows that have one of ``containing``, where any are given.
+    """
+    with file.open("rb") as stream:
+        window = b""
+        while True:
+            chunk = stream.read(_WINDOW)
+            window += chunk
+            # What begins near the end of a window may go on in the next one.
+            certain = len(window) if not chunk else max(0, len(window) - _LONGEST)
+            after = certain
+            if not containing or any(text in window for text in containing):
+                for match in pattern.finditer(window):
+                    if match.start() >= certain:
+                        break
+                    after = max(certain, match.end())
+                    yield match.group()
+            if not chunk:
+                return
+            window = window[after:]

@@ -63,9 +63,9 @@ class Session(Protocol):
     def export(self, directory: str, destination: Path, *, select: Select | None = None) -> None:
         """Copy what is below the sandbox path ``directory`` into ``destination`` (made where absent).
 
-        With ``select`` only the regular files that it accepts; without it also symbolic links, as they
-        are, and empty directories. Modes become 0755 or 0644 by the owner's execute bit; sockets, fifos
-        and devices are left out. No link is followed, on either side.
+        With ``select`` only the regular files that it accepts (BuildError where it accepts anything else);
+        without it also symbolic links, as they are, and empty directories, but no sockets, fifos and devices.
+        Modes become 0755 or 0644 by the owner's execute bit. No link is followed, on either side.
         """
         ...
 

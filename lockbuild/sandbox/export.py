@@ -2,7 +2,8 @@
 
 What a build left there is not trusted: names that climb, links that lead elsewhere and entries that would
 be written through a link must not reach a host file. So files and directories are made first, below a
-directory of our own in which nothing is a link yet, and symbolic links last.
+directory of our own in which nothing is a link yet, and symbolic links last. Where files are selected, a
+selected entry of another kind is an error: to leave it out would be to lose an output.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import io
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
-from lockbuild.errors import IntegrityError, SandboxError
+from lockbuild.errors import BuildError, IntegrityError, SandboxError
+from lockbuild.sandbox import holes
 from lockbuild.sandbox.backend import Select
 
 if TYPE_CHECKING:
@@ -27,12 +30,13 @@ _CHUNK = 1 << 20
 
 
 class Exported:
-    """The destination of an export. `close` makes the symbolic links."""
+    """The destination of an export. `close` makes the symbolic links, or refuses what was selected wrongly."""
 
     def __init__(self, destination: Path, select: Select | None) -> None:
         self._destination = destination
         self._select = select
         self._links: list[tuple[Path, str]] = []
+        self._refused: list[str] = []
         destination.mkdir(parents=True, exist_ok=True)
 
     def wants(self, relative: str) -> bool:
@@ -45,17 +49,34 @@ class Exported:
             self._at(relative).mkdir(parents=True, exist_ok=True)
 
     def link(self, relative: str, target: str) -> None:
-        """A symbolic link; left out where only selected files are wanted."""
+        """A symbolic link; where only selected files are wanted, it must not be one of them."""
         if self._select is None:
             self._links.append((self._at(relative), target))
+        elif self._select(relative):
+            self._refused.append(f"{relative} (a symbolic link to {target})")
+
+    def special(self, relative: str) -> None:
+        """A fifo, socket or device: left out, and must not be one of the selected files."""
+        if self._select is not None and self._select(relative):
+            self._refused.append(f"{relative} (a fifo, socket or device)")
 
     def file(self, relative: str, source: IO[bytes], *, executable: bool) -> None:
         """A regular file with the bytes of ``source``."""
+        with self._new_file(relative, executable) as out:
+            shutil.copyfileobj(source, out, _CHUNK)
+
+    def copy(self, relative: str, source: int, *, executable: bool) -> None:
+        """The same from a file of the host, open as ``source``; its holes stay holes."""
+        with self._new_file(relative, executable) as out:
+            holes.copy(source, out.fileno())
+
+    @contextmanager
+    def _new_file(self, relative: str, executable: bool) -> Iterator[IO[bytes]]:
         path = self._at(relative)
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, 0o600), "wb") as out:
-            shutil.copyfileobj(source, out, _CHUNK)
+            yield out
             os.fchmod(out.fileno(), 0o755 if executable else 0o644)
 
     def hard_link(self, relative: str, first: str) -> bool:
@@ -68,7 +89,12 @@ class Exported:
         return True
 
     def close(self) -> None:
-        """Make the links. The export is complete then."""
+        """Make the links. The export is complete then; BuildError where something selected is no regular file."""
+        if self._refused:
+            raise BuildError(
+                f"what was made is not a regular file: {', '.join(self._refused)}",
+                hint="name the file that a link leads to, or let a step put a copy there (`cp -L`)",
+            )
         for path, target in self._links:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.symlink_to(target)
@@ -93,11 +119,15 @@ def export_directory(source: Path, exported: Exported) -> None:
                 elif entry.is_dir():
                     exported.directory(relative)
                     pending.append((Path(entry.path), relative + "/"))
-                elif entry.is_file() and exported.wants(relative):
+                elif not entry.is_file():
+                    exported.special(relative)
+                elif exported.wants(relative):
                     descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                    with os.fdopen(descriptor, "rb") as stream:
+                    try:
                         executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
-                        exported.file(relative, stream, executable=executable)
+                        exported.copy(relative, descriptor, executable=executable)
+                    finally:
+                        os.close(descriptor)
     exported.close()
 
 
@@ -143,6 +173,8 @@ def _extract_all(chunks: Iterable[bytes], exported: Exported) -> list[str]:
                 first = member.linkname.partition("/")[2]
                 if not exported.hard_link(relative, first):
                     missing.append(relative)
+            elif not (member.isreg() or member.islnk()):
+                exported.special(relative)
     return missing
 
 

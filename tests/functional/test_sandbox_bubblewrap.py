@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lockbuild.errors import SandboxError
+from lockbuild.errors import BuildError, SandboxError
 from lockbuild.model.environment import ReadOnlyInput
 from lockbuild.sandbox.bubblewrap import Bubblewrap
 from tests.support.busybox import make_spec
@@ -125,7 +125,9 @@ def test_links_in_a_build_directory_lead_nowhere(bubblewrap: Sandbox, tmp_path: 
     (tmp_path / "private/key").write_text("secret")
     with bubblewrap.backend.session(bubblewrap.spec) as session:
         assert shell(session, f"ln -s {tmp_path}/private dir; ln -s {tmp_path}/private/key file")[0] == 0
-        session.export("/build/build", tmp_path / "out", select=lambda path: True)
+        session.export("/build/build", tmp_path / "out", select=lambda path: False)
+        with pytest.raises(BuildError, match="a symbolic link to"):
+            session.export("/build/build", tmp_path / "out", select=lambda path: True)
         with pytest.raises(SandboxError):
             session.export("/build/build/dir", tmp_path / "out")
         with pytest.raises(SandboxError):

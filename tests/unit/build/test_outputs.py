@@ -74,15 +74,6 @@ def test_files_of_others_are_never_replaced(tmp_path: Path, name: str) -> None:
     assert (destination / name).read_text() == "precious"
 
 
-def test_a_link_or_a_file_is_no_destination(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    (tmp_path / "file").touch()
-    for name in ("link", "file"):
-        with pytest.raises(UsageError, match="not a directory"):
-            check_destination(tmp_path / name)
-
-
 def test_an_empty_directory_is_one(tmp_path: Path) -> None:
     check_destination(tmp_path)
     check_destination(tmp_path / "absent")
@@ -92,3 +83,90 @@ def test_measuring_leaves_out_links_and_the_checksums(tmp_path: Path) -> None:
     outputs = staged(tmp_path / "staged", a="1", SHA256SUMS="x")
     os.symlink("a", outputs / "link")
     assert [file.path for file in measure(outputs)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("a[1].txt", "a[1].txt"),
+        (r"a\[1\].txt", "a[1].txt"),
+        ("./a", "a"),
+        ("./d/", "d/a"),
+        (".", "d/a"),
+        ("#a", "#a"),
+    ],
+)
+def test_a_pattern_says_what_a_person_means(pattern: str, path: str) -> None:
+    assert OutputPatterns([pattern])(path)
+
+
+def test_names_that_a_list_of_checksums_must_escape(tmp_path: Path) -> None:
+    names = [
+        "a b",
+        "new\nline",
+        "back\\slash",
+        "both\\\n\\n",
+        "return\r",
+        "-dash",
+        "[a]*?",
+        "üñí",
+        " lead",
+        "u2028\u2028x",
+    ]
+    outputs = tmp_path / "staged"
+    outputs.mkdir()
+    for name in names:
+        (outputs / name).write_text(name)
+    publish(outputs, measure(outputs), tmp_path / "dist")
+    assert sorted(os.listdir(tmp_path / "dist")) == sorted([CHECKSUMS, *names])
+    subprocess.run(
+        ["sha256sum", "--check", "--strict", "--quiet", CHECKSUMS], cwd=tmp_path / "dist", check=True
+    )
+    check_destination(tmp_path / "dist")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (CHECKSUMS, "an output must not be called SHA256SUMS"),
+        (os.fsdecode(b"a\xff"), r"the name of an output is not UTF-8: 'a\udcff'"),
+    ],
+)
+def test_names_that_cannot_be_outputs(tmp_path: Path, name: str, told: str) -> None:
+    def export(into: Path, select: object) -> None:
+        (into / name).touch()
+
+    with pytest.raises(BuildError) as caught:
+        collect(export, [], tmp_path)
+    assert told in str(caught.value)
+
+
+def test_what_stands_in_the_way_is_told(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("elsewhere")
+    (tmp_path / "file").touch()
+    for place, told in (
+        ("link", "is a symbolic link"),
+        ("file", "not a directory"),
+        ("file/x/y", "not a dir"),
+    ):
+        with pytest.raises(UsageError, match=told) as caught:
+            check_destination(tmp_path / place)
+        assert "-o DIR" in (caught.value.hint or "")
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist/link").symlink_to("/etc")
+    with pytest.raises(UsageError, match="did not put there: link"):
+        check_destination(tmp_path / "dist")
+
+
+def test_outputs_reach_another_file_system(tmp_path: Path) -> None:
+    other = Path("/dev/shm") / f"lockbuild-test-{os.getpid()}"
+    if other.parent.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("one file system only")
+    outputs = staged(tmp_path / "staged", a="1")
+    (outputs / "a").chmod(0o755)
+    try:
+        publish(outputs, measure(outputs), other)
+        assert (other / "a").read_text() == "1"
+        assert (other / "a").stat().st_mode & 0o777 == 0o755
+    finally:
+        subprocess.run(["rm", "-rf", str(other)], check=True)

@@ -98,3 +98,26 @@ def test_paths_of_the_sandbox_are_found(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"\0/build/source/a.c\0/build/source/a.c\0/opt/cmake/bin\0/buildings\0/optimal/x\0")
     assert sandbox_paths(file) == ["/build/source/a.c", "/opt/cmake/bin"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@given(st.integers(0, 3 << 12), st.integers(1, 200))
+def test_a_path_is_found_wherever_windows_end(tmp_path: Path, before: int, length: int) -> None:
+    path = b"/build/source/" + b"a" * length
+    (tmp_path / "f").write_bytes(b"\0" * before + path + b"\0" * 5000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lockbuild.compare.hints._WINDOW", 1 << 12)
+        assert sandbox_paths(tmp_path / "f") == [path.decode()]
+
+
+def test_a_file_larger_than_memory_should_hold_is_looked_through(tmp_path: Path) -> None:
+    import tracemalloc
+
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(100 << 20)
+        file.seek(100 << 20)
+        file.write(b"/opt/tool/x\0")
+    tracemalloc.start()
+    assert sandbox_paths(tmp_path / "f") == ["/opt/tool/x"]
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lockbuild.errors import IntegrityError, SandboxError
+from lockbuild.errors import BuildError, IntegrityError, SandboxError
 from lockbuild.sandbox.export import Exported, export_directory, export_tar
 
 
@@ -111,10 +112,33 @@ def test_a_directory_of_the_host(tmp_path: Path) -> None:
     (source / "d/f").write_text("x")
     (source / "l").symlink_to("/etc/passwd")
     export_directory(source, Exported(tmp_path / "all", None))
-    export_directory(source, Exported(tmp_path / "some", lambda path: True))
+    export_directory(source, Exported(tmp_path / "some", lambda path: path.startswith("d")))
     assert sorted(p.relative_to(tmp_path / "all").as_posix() for p in (tmp_path / "all").rglob("*")) == [
         *("d", "d/e", "d/f", "l")
     ]
     assert sorted(p.relative_to(tmp_path / "some").as_posix() for p in (tmp_path / "some").rglob("*")) == [
         *("d", "d/f")
     ]
+
+
+def test_what_is_selected_and_no_file_is_refused_from_a_directory(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "f").write_text("x")
+    (source / "l").symlink_to("f")
+    os.mkfifo(source / "p")
+    with pytest.raises(BuildError) as caught:
+        export_directory(source, Exported(tmp_path / "out", lambda path: True))
+    assert "l (a symbolic link to f), p (a fifo, socket or device)" in str(caught.value)
+
+
+def test_what_is_selected_and_no_file_is_refused_from_an_engine(tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as caught:
+        export(
+            tmp_path / "out",
+            (member("build/f"), b"x"),
+            (member("build/l", tarfile.SYMTYPE, "f"), b""),
+            (member("build/p", tarfile.FIFOTYPE), b""),
+            select=lambda path: True,
+        )
+    assert "l (a symbolic link to f), p (a fifo, socket or device)" in str(caught.value)
