@@ -17,6 +17,7 @@ from lockbuild.events import Finished, Reporter, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import SOURCES_DIR
 from lockbuild.model.lock import LockedTree, Source, Unpack
+from lockbuild.store.sources import source_blob
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
@@ -45,7 +46,7 @@ def recipe(tree: LockedTree, sources: Sequence[Source]) -> Digest:
         "materialiser": VERSION,
         "mount": root_of(tree),
         "platform": str(tree.platform),
-        "sources": [source.sha256.hex for source in sources],
+        "sources": [source.identity.hex for source in sources],
         "strip": tree.strip,
         "unpack": tree.unpack,
     }
@@ -76,7 +77,7 @@ def materialise(store: Store, tree: LockedTree, sources: Sequence[Source], *, re
                 hint="the lock was edited, or recorded by something else; lock again with --materialise",
             )
         return known
-    files = [store.verified_blob(source.sha256) for source in sources]
+    files = [store.verified_blob(source_blob(store, source)) for source in sources]
     with store.new_tree() as staged:
         unpacker(tree, sources, files, staged.path, report)
         digest = staged.commit(tree.digest)

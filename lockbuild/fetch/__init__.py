@@ -44,7 +44,7 @@ class Fetcher:
 
     def missing(self, sources: Iterable[Source]) -> list[Source]:
         """What the store lacks, each digest once, in order."""
-        unique = {source.sha256: source for source in sources}
+        unique = {source.identity: source for source in sources}
         return [source for digest, source in unique.items() if not self._store.has_blob(digest)]
 
     def fetch(self, sources: Iterable[Source]) -> None:

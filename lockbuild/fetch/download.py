@@ -126,7 +126,7 @@ class Downloader:
         stalled = 0
         judged = False
         while True:
-            with self._store.partial(source.sha256) as partial:
+            with self._store.partial(source.identity) as partial:
                 if partial.complete:
                     return  # another process was faster
                 if source.size is not None and partial.size > source.size:
@@ -156,7 +156,7 @@ class Downloader:
                     # fault: judge the place by one transfer from the start.
                     if judged or not mixed:
                         raise IntegrityError(
-                            f"{source.purl}: {error.what}; the lock says {source.sha256}",
+                            f"{source.purl}: {error.what}; the lock says {source.identity}",
                             on=redact(url),
                             hint=_HINT,
                         ) from None

@@ -15,7 +15,7 @@ class FileProgress:
 
     def __init__(self, source: Source, report: Reporter) -> None:
         self._report = report
-        self._key = f"{OVERALL}:{source.sha256.hex}"
+        self._key = f"{OVERALL}:{source.identity.hex}"
         self._shown = 0
         report(Started(self._key, source.location.rpartition("/")[2], source.size))
 

@@ -108,13 +108,13 @@ class Run:
         try:
             failures = self._downloader.download(source, self._candidates(source), progress)
         except FetchError as error:  # the disk's: no other source will fare better
-            self._failures[source.sha256] = error
+            self._failures[source.identity] = error
             self._hopeless.set()
             return
         finally:
             progress.finish()
         if failures is not None:
-            self._failures[source.sha256] = self._verdict(source, failures)
+            self._failures[source.identity] = self._verdict(source, failures)
             if failures and all(isinstance(failure, UnreachableError) for failure in failures):
                 self._hopeless.set()  # each further source would wait for the same silence
 
@@ -144,7 +144,7 @@ class Run:
     def _summary(self) -> LockbuildError:
         """One error for the run, in the lock's order."""
         errors = [
-            self._failures[source.sha256] for source in self._missing if source.sha256 in self._failures
+            self._failures[source.identity] for source in self._missing if source.identity in self._failures
         ]
         wrong: list[LockbuildError] = [error for error in errors if isinstance(error, IntegrityError)]
         errors = wrong or errors

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lockbuild.model.base import FileModel
 from lockbuild.model.digest import Digest
@@ -21,11 +21,17 @@ SCHEMA = 1
 
 AnyPlatform = Literal["any"]
 InputValue = str | int | bool | list[str]
-Unpack = Literal["debian-root", "wheels", "archive", "path", "derive"]
+Unpack = Literal[
+    "archive", "debian-root", "debian-tool", "derive", "emsdk", "git", "npm", "path", "port", "wheels"
+]
 
 
 class Source(FileModel):
-    """One file to fetch. One of ``path`` (below its registry) and ``url`` says where it is."""
+    """One file to fetch, or one commit of a repository, whose file is the canonical tar of its tree.
+
+    One of ``path`` (below its registry) and ``url`` says where it is. At least one of ``sha256``, ``sha512`` and
+    ``commit`` binds its bytes; where it is not ``sha256``, materialising adds that.
+    """
 
     purl: str
     """Its identity: a package URL."""
@@ -35,10 +41,39 @@ class Source(FileModel):
     """For ``pkg:generic`` where it is."""
     size: Annotated[int, Field(ge=0)] | None = None
     """Bytes, where they are known before it is fetched."""
-    sha256: Digest
+    sha256: Digest | None = None
     """SHA-256 of the file."""
+    sha512: Annotated[str, Field(pattern="^[0-9a-f]{128}$")] | None = None
+    """SHA-512 of the file, where its publisher gives that."""
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
+    """Git object id of the commit."""
+    at: str | None = None
+    """Directory of the tree that it fills (a submodule), where that is not the whole."""
+    patch: Annotated[int, Field(ge=1)] | None = None
+    """Its turn among the patches of its tree, where it is one."""
+    trust: Literal["first-use"] | None = None
+    """There where nobody publishes its digest: what came when it was locked was taken."""
     trees: list[str]
     """Ids (``platform:name``) of the trees that it is part of, sorted."""
+
+    @model_validator(mode="after")
+    def _bound(self) -> Source:
+        if self.sha256 is None and self.sha512 is None and self.commit is None:
+            raise ValueError("one of sha256, sha512 and commit is required")
+        return self
+
+    @property
+    def identity(self) -> Digest:
+        """What binds it from the start, as one digest: of the commit or the SHA-512, else the SHA-256 itself.
+
+        It stays the same when materialising adds the SHA-256, so that recipes do, too.
+        """
+        if self.commit is not None:
+            return Digest.of(f"git:{self.commit}".encode())
+        if self.sha512 is not None:
+            return Digest.of(f"sha512:{self.sha512}".encode())
+        assert self.sha256 is not None
+        return self.sha256
 
     @property
     def location(self) -> str:
@@ -59,6 +94,10 @@ class LockedTree(FileModel):
     """Where it stands in the environment; project sources stand below /build/sources."""
     strip: Annotated[int, Field(ge=0)] = 0
     """Leading path components that are dropped from an archive's entries."""
+    parameters: dict[str, str] = {}
+    """What else decides how its sources become the tree, by the names that its kind gives them."""
+    pins: dict[str, str] = {}
+    """What it is, for people: the versions and commits behind it. Decides nothing."""
     exports: dict[str, str] = {}
     """Variables for every process in the environment; ``$OUT`` is the mount point."""
     digest: Digest | None = None
@@ -120,6 +159,15 @@ class RecordedOutputs(FileModel):
     """Every output, sorted by path."""
 
 
+class Claim(FileModel):
+    """What somebody else published of a target's outputs. Not what lockbuild saw: that is `RecordedOutputs`."""
+
+    by: str
+    """Who says so, and where: a URL or a name with a version."""
+    files: list[OutputFile]
+    """The files, sorted by path."""
+
+
 class ManifestRecord(FileModel):
     """What the lock was made from."""
 
@@ -144,6 +192,8 @@ class Lock(FileModel):
     """Every file that takes part."""
     environments: dict[str, LockedEnvironment] = {}
     """By platform, once materialised: the image."""
+    claims: dict[str, Claim] = {}
+    """What others published, by target."""
     outputs: dict[str, RecordedOutputs] = {}
     """By target, once recorded: what it built to."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lockbuild.errors import InvalidFileError, Problem, UsageError
-from lockbuild.model.lock import SCHEMA, InputValue, Lock, LockedTree, Source
+from lockbuild.model.lock import SCHEMA, InputValue, Lock, LockedTree, OutputFile, Source
 from lockbuild.model.read import parse_toml, validate
 from lockbuild.model.soundness import problems
 
@@ -46,7 +46,7 @@ def canonical(lock: Lock) -> Lock:
             "trees": sorted(lock.trees, key=lambda tree: (tree.name, str(tree.platform))),
             "sources": sorted(
                 (source.model_copy(update={"trees": sorted(source.trees)}) for source in lock.sources),
-                key=lambda source: (source.purl, source.location),
+                key=lambda source: (source.purl, source.location, source.at or ""),
             ),
         }
     )
@@ -69,32 +69,33 @@ def dumps(lock: Lock) -> str:
         blocks.append(
             f"[environments.{_key(platform)}]\n" + _pairs(environment.model_dump(mode="json", by_alias=True))
         )
+    for target, claim in sorted(lock.claims.items()):
+        blocks.append(f"[claims.{_key(target)}]\n" + _pairs({"by": claim.by}) + _files(claim.files))
     for target, outputs in sorted(lock.outputs.items()):
-        files = sorted(outputs.files, key=lambda file: file.path)
-        lines = [
-            f"    {{ path = {_value(f.path)}, size = {f.size}, sha256 = {_value(str(f.sha256))} }},\n"
-            for f in files
-        ]
-        blocks.append(
-            f"[outputs.{_key(target)}]\n"
-            + _pairs({"input": str(outputs.input), "platform": str(outputs.platform)})
-            + "files = [\n"
-            + "".join(lines)
-            + "]\n"
-        )
+        about = _pairs({"input": str(outputs.input), "platform": str(outputs.platform)})
+        blocks.append(f"[outputs.{_key(target)}]\n" + about + _files(outputs.files))
     return "\n".join(blocks)
 
 
 def _tree(tree: LockedTree) -> str:
     data = tree.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    exports = data.pop("exports", {})
+    tables = {name: data.pop(name, {}) for name in ("parameters", "pins", "exports")}
     text = _pairs(
         {key: data[key] for key in ("name", "platform", "unpack", "mount", "strip", "digest") if key in data}
     )
-    if exports:
-        inline = ", ".join(f"{_key(key)} = {_value(value)}" for key, value in sorted(exports.items()))
-        text += f"exports = {{ {inline} }}\n"
+    for name, table in tables.items():
+        if table:
+            inline = ", ".join(f"{_key(key)} = {_value(value)}" for key, value in sorted(table.items()))
+            text += f"{name} = {{ {inline} }}\n"
     return text
+
+
+def _files(files: Iterable[OutputFile]) -> str:
+    lines = [
+        f"    {{ path = {_value(f.path)}, size = {f.size}, sha256 = {_value(str(f.sha256))} }},\n"
+        for f in sorted(files, key=lambda file: file.path)
+    ]
+    return "files = [\n" + "".join(lines) + "]\n"
 
 
 def _source(source: Source) -> str:

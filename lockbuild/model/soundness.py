@@ -19,12 +19,12 @@ from lockbuild.model.platform import Platform
 
 _UNPACKS: Mapping[str, tuple[Unpack, ...]] = {
     "base": ("debian-root",),
-    "tools": ("wheels", "archive"),
+    "tools": ("archive", "debian-tool", "emsdk", "git", "npm", "port", "wheels"),
     "derive": ("derive",),
-    "sources": ("archive", "path"),
+    "sources": ("archive", "git", "path"),
 }
 _NAME = re.compile(r"base|(?:tools|derive|sources)\.[A-Za-z0-9][A-Za-z0-9._-]*")
-_URL = re.compile(r"(?:https?|file)://\S+")
+_URL = re.compile(r"(?:https?|file|ssh)://\S+")
 
 
 def inputs_digest(inputs: Mapping[str, InputValue]) -> Digest:
@@ -45,12 +45,13 @@ def problems(lock: Lock) -> Iterator[Problem]:
             yield Problem(key, f"{tree.id} is there twice")
         seen.add(tree.id)
         yield from _tree(key, tree, has_source=tree.id in used)
-    places: set[tuple[str, str]] = set()
+    places: set[tuple[str, str, str | None]] = set()
     for index, source in enumerate(lock.sources):
         key = f"sources[{index}]"
-        if (source.purl, source.location) in places:
+        place = (source.purl, source.location, source.at)
+        if place in places:
             yield Problem(key, f"{source.purl} is there twice")
-        places.add((source.purl, source.location))
+        places.add(place)
         yield from _source(key, source, seen)
     for platform in lock.environments:
         try:
@@ -70,7 +71,7 @@ def _tree(key: str, tree: LockedTree, *, has_source: bool) -> Iterator[Problem]:
         yield Problem(f"{key}.unpack", f"a tree called {tree.name} is not of the kind {tree.unpack!r}")
     if not _is_mount(tree.mount, group, short):
         yield Problem(f"{key}.mount", f"{tree.mount!r} is not a place where {tree.name} can stand")
-    if tree.unpack in ("debian-root", "wheels", "archive") and not has_source:
+    if tree.unpack not in ("derive", "path") and not has_source:
         yield Problem(key, f"no source is part of {tree.id}")
     if tree.unpack == "path" and tree.digest is None:
         yield Problem(f"{key}.digest", "is required for a directory of the project")
@@ -99,7 +100,9 @@ def _source(key: str, source: Source, trees: set[str]) -> Iterator[Problem]:
     if source.path is not None and not _is_plain(source.path):
         yield Problem(f"{key}.path", f"{source.path!r} is not a path below a registry")
     if source.url is not None and not _URL.fullmatch(source.url):
-        yield Problem(f"{key}.url", f"{source.url!r} is not an http://, https:// or file:// URL")
+        yield Problem(f"{key}.url", f"{source.url!r} is not an http://, https://, file:// or ssh:// URL")
+    if source.at is not None and not _is_plain(source.at):
+        yield Problem(f"{key}.at", f"{source.at!r} leaves the tree")
     if not source.trees:
         yield Problem(f"{key}.trees", "must not be empty")
     for name in source.trees:

@@ -47,6 +47,8 @@ def resolve(
         strip=request.strip,
         exports=request.exports if isinstance(request, ArchiveTool) else {},
     )
+    if request.sha256 is None:
+        raise ResolveError("an archive without sha256 is not supported yet", on=f"{name}.sha256")
     digest = Digest(request.sha256)
     source = Source(
         purl=_purl(file_name, digest, request.url), url=request.url, sha256=digest, trees=[tree.id]

@@ -57,8 +57,9 @@ def collect(
     freed += sum(_size(layout.tree(digest)) for digest in trees)
     freed += sum(_size(layout.partials / digest.hex) for digest in partials)
     if not dry_run:
+        kept = {*keep_trees, *keep_blobs}  # a memo leads to a tree, or to the blob of a source
         for key in digests(layout.derivations):
-            if recall(layout, key) not in keep_trees:
+            if recall(layout, key) not in kept:
                 remove(layout.derivations / key.hex)
         discard(layout, [layout.tree(digest) for digest in trees])
         discard(layout, [layout.blob(digest) for digest in blobs])

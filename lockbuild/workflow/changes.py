@@ -57,7 +57,7 @@ def _name_and_version(source: Source) -> tuple[str, str]:
     file = "" if purl.type != "pypi" else f" {source.location.rsplit('-', 1)[-1]}"
     return (
         f"{purl.type} {purl.name}{architecture}{file}",
-        f"{purl.version or ''} {source.sha256.short}".strip(),
+        f"{purl.version or ''} {source.identity.short}".strip(),
     )
 
 

@@ -236,7 +236,7 @@ def _bare(tree: LockedTree) -> LockedTree:
 
 
 def _contents(sources: Iterable[Source], tree: LockedTree) -> list[tuple[str, str]]:
-    return sorted((source.purl, str(source.sha256)) for source in sources if tree.id in source.trees)
+    return sorted((source.purl, str(source.identity)) for source in sources if tree.id in source.trees)
 
 
 def _environment(trees: Iterable[LockedTree], platform: str) -> list[tuple[str, str, str]]:

@@ -139,7 +139,7 @@ def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> Non
     fetcher = Fetcher(
         workspace.store, workspace.http, workspace.config, report=workspace.report, suites=lock.suites
     )
-    wanted = {source.sha256: source for tree in trees for source in lock.sources_of(tree)}
+    wanted = {source.identity: source for tree in trees for source in lock.sources_of(tree)}
     fetcher.fetch(wanted.values())
 
 

@@ -11,23 +11,40 @@ from typing import Annotated
 from pydantic import Field
 
 from lockbuild.model.requests.archive import ArchiveRequest, ArchiveTool, PathRequest
-from lockbuild.model.requests.debian import DebianBase, DebianSourceRequest
+from lockbuild.model.requests.debian import DebianBase, DebianSourceRequest, DebianTool
+from lockbuild.model.requests.emscripten import EmsdkTool, PortTool
 from lockbuild.model.requests.fields import Environment, MountPath, Name, RelativePath
+from lockbuild.model.requests.git import DawnRequest, DawnTool, GitRequest, GitTool
+from lockbuild.model.requests.npm import NpmTool
 from lockbuild.model.requests.pypi import PypiRequest, PypiTool
 
-ToolRequest = Annotated[PypiTool | ArchiveTool, Field(discriminator="from_")]
-SourceRequest = Annotated[ArchiveRequest | DebianSourceRequest | PathRequest, Field(discriminator="from_")]
-Request = DebianBase | PypiTool | ArchiveTool | ArchiveRequest | DebianSourceRequest | PathRequest
+ToolRequest = Annotated[
+    ArchiveTool | DawnTool | DebianTool | EmsdkTool | GitTool | NpmTool | PortTool | PypiTool,
+    Field(discriminator="from_"),
+]
+SourceRequest = Annotated[
+    ArchiveRequest | DawnRequest | DebianSourceRequest | GitRequest | PathRequest,
+    Field(discriminator="from_"),
+]
+Request = DebianBase | ToolRequest | SourceRequest
 
 __all__ = [
     "ArchiveRequest",
     "ArchiveTool",
+    "DawnRequest",
+    "DawnTool",
     "DebianBase",
     "DebianSourceRequest",
+    "DebianTool",
+    "EmsdkTool",
     "Environment",
+    "GitRequest",
+    "GitTool",
     "MountPath",
     "Name",
+    "NpmTool",
     "PathRequest",
+    "PortTool",
     "PypiRequest",
     "PypiTool",
     "RelativePath",

@@ -18,10 +18,16 @@ class ArchiveRequest(FileModel):
     """A tar (plain, gzip, xz, bzip2, zstd) or zip at a URL."""
     url: Annotated[str, Field(pattern=r"^(https?|file)://")]
     """Where it is: http, https or file, without credentials."""
-    sha256: Sha256
-    """SHA-256 of the archive file: 64 lower-case hex digits."""
+    sha256: Sha256 | None = None
+    """SHA-256 of the archive file: 64 lower-case hex digits. Only ``trust = "first-use"`` does without."""
+    trust: Literal["first-use"] | None = None
+    """Download the archive when it is locked, and take what comes; the lock says so."""
     strip: Annotated[int, Field(ge=0, le=32)] = 1
     """Leading components of each path to drop."""
+    subdirectory: RelativePath | None = None
+    """The only directory to keep, after dropping; its content is the tree."""
+    patches: list[RelativePath] = []
+    """Patch files of the project (unified diffs, ``-p1``), applied in order; locked by their digests."""
 
 
 class ArchiveTool(Tool, ArchiveRequest):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from lockbuild.model.base import FileModel
 from lockbuild.model.requests.fields import DebianPackage, Name, SnapshotTime, WantedDebianPackage
+from lockbuild.model.requests.tool import Tool
 
 
 class DebianBase(FileModel):
@@ -38,3 +39,10 @@ class DebianSourceRequest(FileModel):
     """The moment at which to read the suite, from the configured snapshot service."""
     allow_expired: bool = False
     """Accept a signed index that is past its Valid-Until; the lock records it."""
+
+
+class DebianTool(Tool, DebianBase):
+    """``from = "debian"``: packages mounted apart from the base, with what they need and the base has not."""
+
+    from_: Literal["debian"]
+    """Packages of a Debian suite."""

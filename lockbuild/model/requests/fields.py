@@ -15,6 +15,9 @@ _PINNED_PACKAGE = re.compile(rf"{_PACKAGE.pattern}(?:=[A-Za-z0-9.+~:-]+)?")
 _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_REVISION = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//|\.lock(?:/|$)))[^\s~^:?*\[\\\x00-\x20\x7f]+(?<![/.])")
+_GIT_SCHEMES = ("https", "http", "ssh", "file")
 
 
 def _said(pattern: str) -> Any:
@@ -64,6 +67,19 @@ def _sha256(value: str) -> str:
     return value
 
 
+def _git_url(value: str) -> str:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(value)
+    if parts.scheme not in _GIT_SCHEMES or not parts.path.strip("/"):
+        raise ValueError(f"{value!r} is not the URL of a repository ({', '.join(_GIT_SCHEMES)})")
+    if parts.scheme != "file" and not parts.hostname:
+        raise ValueError(f"{value!r} names no host")
+    if parts.password is not None or (parts.username is not None and parts.scheme != "ssh"):
+        raise ValueError("a URL in a manifest has no credentials; give them in .netrc or the configuration")
+    return value
+
+
 Name = Annotated[str, _matching(_NAME, "a name (letters, digits, '.', '_', '-')"), _said(_NAME.pattern)]
 DebianPackage = Annotated[str, _matching(_PACKAGE, "a Debian package name"), _said(_PACKAGE.pattern)]
 WantedDebianPackage = Annotated[
@@ -80,4 +96,9 @@ Variable = Annotated[
 RelativePath = Annotated[str, AfterValidator(_relative), _said(r"(?!/)(?!(?:.*/)?\.\.(?:/|$)).+")]
 MountPath = Annotated[str, AfterValidator(_mount), _said(r"/opt(?:/(?!\.\.?(?:/|$))[^/]+)+")]
 Sha256 = Annotated[str, AfterValidator(_sha256), _said("[0-9a-f]{64}")]
+GitUrl = Annotated[str, AfterValidator(_git_url), _said("(?:https?|ssh|file)://.+")]
+Commit = Annotated[
+    str, _matching(_COMMIT, "a full commit id (40 lower-case hex digits)"), _said(_COMMIT.pattern)
+]
+Revision = Annotated[str, _matching(_REVISION, "a tag, a branch or a commit")]
 Environment = dict[Variable, str]

@@ -76,9 +76,12 @@ def test_a_project_needs_little() -> None:
         ),
         (
             "[sources.z]\nfrom = 'svn'",
-            'sources.z.from: must be one of "archive", "debian-source", "path", not \'svn\'',
+            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "path", not \'svn\'',
         ),
-        ("[sources.z]\nurl = 'x'", 'sources.z.from: must be one of "archive", "debian-source", "path"'),
+        (
+            "[sources.z]\nurl = 'x'",
+            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "path"',
+        ),
         (
             "[sources.z]\nfrom = 'archive'\nurl = 'https://example.test/z.tar'\nsha256 = 'abc'",
             "sources.z.sha256: 'abc' is not a SHA-256 digest (64 lower-case hex digits)",

@@ -1,0 +1,36 @@
+"""Requests for Emscripten: its SDK releases and its ports."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lockbuild.model.requests.fields import Name
+from lockbuild.model.requests.tool import Tool
+
+
+class EmsdkTool(Tool):
+    """``from = "emsdk"``: a release of the Emscripten SDK, as emsdk would install it."""
+
+    from_: Literal["emsdk"]
+    """The emsdk repository and the archives of its releases."""
+    version: Annotated[str, Field(min_length=1)]
+    """``X.Y.Z``, ``X.Y.Z-asserts``, an alias (``latest``), or a range as ``>=4.0.10,<5``: its newest."""
+    node: bool = True
+    """Have the Node.js that the release is paired with, too."""
+
+
+class PortTool(Tool):
+    """``from = "port"``: an Emscripten port, as the environment's Emscripten pins it, planted for use offline."""
+
+    from_: Literal["port"]
+    """The port files of the Emscripten repository."""
+    port: Name | None = None
+    """Name of the port; by default the tool's own name."""
+    version: Annotated[str, Field(min_length=1)] | None = None
+    """Another version than the one that Emscripten pins, with its ``sha512``."""
+    sha512: Annotated[str, Field(pattern="^[0-9a-f]{128}$")] | None = None
+    """SHA-512 of that version's archive; without it the archive is trusted on first use."""
+    of: Name | None = None
+    """The tool that is the Emscripten whose pin counts; by default the only one there is, else that of the base."""
