@@ -59,7 +59,7 @@ def _paths(arguments: argparse.Namespace) -> ProjectPaths:
     if arguments.project is None:
         return find_project(Path.cwd())
     paths = ProjectPaths(arguments.project.absolute())
-    if not paths.manifest.is_file():
+    if not os.path.lexists(paths.manifest):
         raise UsageError(f"there is no {paths.manifest.name} in it", on=str(paths.directory))
     return paths
 
@@ -99,7 +99,7 @@ def _lock(
 
 
 def _check(paths: ProjectPaths, printer: Printer) -> ExitStatus:
-    from lockbuild.workflow.noop import stamped_current, write_stamp
+    from lockbuild.workflow.noop import file_digests, stamped_current, write_stamp
 
     if stamped_current(paths):
         printer.lock_check(paths, [])
@@ -108,9 +108,10 @@ def _check(paths: ProjectPaths, printer: Printer) -> ExitStatus:
     from lockbuild.workflow.project import load_project
 
     project = load_project(paths)
+    files = file_digests(path for path in project.files if path.is_file())
     changes = check_lock(project)
     if not changes:
-        write_stamp(paths, project.files)
+        write_stamp(paths, files, checked=True)
     printer.lock_check(paths, changes)
     return ExitStatus.DIFFERENT if changes else ExitStatus.OK
 
@@ -133,7 +134,7 @@ def _platforms(arguments: argparse.Namespace, workspace: Workspace, project: Pro
 def _sync(
     arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
 ) -> ExitStatus:
-    from lockbuild.workflow.noop import stamped_sync, write_stamp
+    from lockbuild.workflow.noop import file_digests, stamped_sync, write_stamp
 
     paths = _paths(arguments)
     known = stamped_sync(workspace, paths)
@@ -146,9 +147,10 @@ def _sync(
     project = load_project(paths)
     lock = load_lock(paths)
     require_current(project, lock)
+    files = file_digests(project.files)
     result = sync(workspace, project, lock, workspace.platform).summary()
     if not any(tree.unpack == "path" for tree in lock.trees):
-        write_stamp(paths, project.files, result)
+        write_stamp(paths, files, synced=result)
     progress.close()
     printer.synced(result)
     return ExitStatus.OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -242,10 +242,13 @@ class Store:
 
     @contextmanager
     def _held(self, name: str, shared: bool, waiting: Callable[[], None] | None) -> Iterator[None]:
+        from lockbuild.store.durable import storing
         from lockbuild.store.locking import held
 
         self._prepare()
-        with held(self._layout.locks / name, shared=shared, waiting=waiting):
+        with ExitStack() as lock:
+            with storing("cannot lock the store", self.root):
+                lock.enter_context(held(self._layout.locks / name, shared=shared, waiting=waiting))
             yield
 
     @contextmanager

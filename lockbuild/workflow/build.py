@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +11,13 @@ from pathlib import Path
 from lockbuild.build.outputs import check_destination, collect, publish
 from lockbuild.build.run import run_steps
 from lockbuild.compare.hints import sandbox_paths
-from lockbuild.errors import BuildError
+from lockbuild.errors import BuildError, LockbuildError
 from lockbuild.events import Note
 from lockbuild.model.outcome import BuildOutcome
 from lockbuild.sandbox.backend import Session
 from lockbuild.workflow.project import Project, load_lock, require_current
-from lockbuild.workflow.session import Prepared, failed_directory, prepare, shell_line
+from lockbuild.workflow.session import Prepared, prepare, shell_line
+from lockbuild.workflow.state import keep_failed, new_log
 from lockbuild.workflow.sync import Synced, sync
 from lockbuild.workflow.workspace import Workspace
 
@@ -63,13 +63,12 @@ def build_once(
     BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
     """
     prepared = prepare(workspace, project, synced, target, chosen)
-    log_file = project.paths.state / "logs" / f"{target}.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
+    log_file = new_log(workspace, project, target)
     started = time.monotonic()
     with workspace.store.scratch() as scratch:
         with workspace.backend.session(prepared.spec) as session:
             try:
-                with log_file.open("wb") as log:
+                with log_file.open("xb") as log:
                     run_steps(prepared.plan, session, log, report=workspace.report)
                 collected = scratch / "outputs"
                 collected.mkdir()
@@ -103,17 +102,15 @@ def _explained(
     log_file: Path,
 ) -> BuildError:
     """The same failure with the log and the line that enters the sandbox, whose build directory is kept."""
-    kept = failed_directory(project, prepared.plan.name)
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
-    session.export(prepared.plan.directory, kept)
+    name = prepared.plan.name
     hint = f"{error.hint}\n" if error.hint else ""
-    return BuildError(
-        error.what,
-        on=error.on or prepared.plan.name,
-        hint=f"{hint}log: {log_file}\nenter the sandbox as this left it: "
-        + shell_line(workspace, project, prepared.plan.name),
-    )
+    hint += f"log: {log_file}\n"
+    try:
+        keep_failed(workspace, project, name, session, prepared.plan.directory)
+        hint += f"enter the sandbox as this left it: {shell_line(workspace, project, name)}"
+    except (OSError, LockbuildError) as reason:
+        hint += f"its build directory could not be kept: {reason}"
+    return BuildError(error.what, on=error.on or name, hint=hint)
 
 
 def _warn_of_paths(workspace: Workspace, directory: Path, files: list[str]) -> None:

@@ -14,6 +14,7 @@ from lockbuild.model.environment import BUILD_DIR, HOME_DIR, TMP_DIR, Environmen
 from lockbuild.model.lock import LockedTree
 from lockbuild.workflow.image import environment_image, load_image
 from lockbuild.workflow.project import Project
+from lockbuild.workflow.state import new_log
 from lockbuild.workflow.workspace import Workspace
 
 
@@ -88,9 +89,8 @@ def _run(
         image=image_id,
     )
     workspace.report(Note(f"deriving {tree.name} (once; its result is kept in the store)"))
-    log_file = project.paths.state / "logs" / f"{tree.name}.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    with workspace.store.new_tree() as staged, backend.session(spec) as session, log_file.open("wb") as log:
+    log_file = new_log(workspace, project, tree.name)
+    with workspace.store.new_tree() as staged, backend.session(spec) as session, log_file.open("xb") as log:
         run_steps(plan, session, log, report=workspace.report)
         destination = staged.path / tree.mount.removeprefix("/")
         destination.mkdir(parents=True)

@@ -23,8 +23,9 @@ _FILE = "stamp.json"
 
 
 def stamped_current(paths: ProjectPaths) -> bool:
-    """Whether the lock was found to be current, and no file that this was read from has changed since."""
-    return _stamp(paths) is not None
+    """Whether the lock was found to be current and canonical, and no file that this was read from has changed since."""
+    stamp = _stamp(paths)
+    return stamp is not None and stamp.get("checked") is True
 
 
 def stamped_sync(workspace: Workspace, paths: ProjectPaths) -> dict[str, Any] | None:
@@ -43,14 +44,26 @@ def stamped_sync(workspace: Workspace, paths: ProjectPaths) -> dict[str, Any] | 
     return {**synced, "made": []}
 
 
-def write_stamp(paths: ProjectPaths, read: Iterable[Path], synced: Mapping[str, Any] | None = None) -> None:
-    """Note that the files ``read`` belong together, and what a sync made of them (None: as noted before, if they
-    are the same files)."""
-    files = {str(path): str(Digest.of(path.read_bytes())) for path in read}
-    if synced is None:
-        before = _stamp(paths)
-        synced = before.get("synced") if before and before["files"] == files else None
-    stamp = {"version": lockbuild.__version__, "files": files, "synced": synced}
+def file_digests(read: Iterable[Path]) -> dict[str, str]:
+    """The files ``read`` as a stamp names them. To be taken when they are read, not when the work is done: they may
+    be edited meanwhile."""
+    return {str(path): str(Digest.of(path.read_bytes())) for path in read}
+
+
+def write_stamp(
+    paths: ProjectPaths,
+    files: Mapping[str, str],
+    *,
+    checked: bool = False,
+    synced: Mapping[str, Any] | None = None,
+) -> None:
+    """Note of ``files`` (`file_digests`) that the lock among them was ``checked``, or what a sync made of it; what was
+    noted of the same files before stays."""
+    before = _stamp(paths) or {}
+    if before.get("files") == files:
+        checked = checked or before.get("checked") is True
+        synced = synced or before.get("synced")
+    stamp = {"version": lockbuild.__version__, "files": dict(files), "checked": checked, "synced": synced}
     try:
         file = paths.state / _FILE
         fresh = file.with_suffix(".new")

@@ -66,26 +66,49 @@ def read_text(file: Path) -> str | None:
 
 
 def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
-    """Write the lock atomically; False where it already had these bytes."""
-    import os
-    import tempfile
-
+    """Write the lock atomically; False where it already had these bytes. UsageError where it cannot be written."""
     text = dumps(lock).encode()
     if paths.lock.exists() and paths.lock.read_bytes() == text:
         return False
-    descriptor, name = tempfile.mkstemp(prefix=f".{paths.lock.name}.", dir=paths.directory)
+    try:
+        _replace_file(paths.lock, text)
+    except OSError as error:
+        raise _unwritable(paths, error.strerror or str(error)) from error
+    return True
+
+
+def require_writable(paths: ProjectPaths) -> None:
+    """UsageError where the lock could not be written; to be asked before long work whose result goes there."""
+    import os
+
+    if not os.access(paths.directory, os.W_OK | os.X_OK):
+        raise _unwritable(paths, "its directory is not writable")
+
+
+def _unwritable(paths: ProjectPaths, why: str) -> UsageError:
+    return UsageError(
+        f"the lock cannot be written: {why}",
+        on=str(paths.lock),
+        hint="make the project's directory writable, or work in a copy of it",
+    )
+
+
+def _replace_file(file: Path, data: bytes) -> None:
+    import os
+    import tempfile
+
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        mode = paths.lock.stat().st_mode & 0o777 if paths.lock.exists() else 0o644
+        mode = file.stat().st_mode & 0o777 if file.exists() else 0o644
         Path(name).chmod(mode)
-        Path(name).replace(paths.lock)
+        Path(name).replace(file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    return True
 
 
 def manifest_record(manifest: Manifest) -> ManifestRecord:

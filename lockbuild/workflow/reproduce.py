@@ -13,7 +13,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.lock import OutputFile, RecordedOutputs
 from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison
 from lockbuild.workflow.build import build_once, output_directory
-from lockbuild.workflow.project import Project, load_lock, require_current, write_lock
+from lockbuild.workflow.project import Project, load_lock, require_current, require_writable, write_lock
 from lockbuild.workflow.sync import sync
 from lockbuild.workflow.workspace import Workspace
 
@@ -27,6 +27,7 @@ def record(workspace: Workspace, project: Project, targets: Sequence[str]) -> li
             f"results of the {workspace.backend.name!r} back-end are never recorded: it guarantees nothing",
             hint="use --backend bubblewrap or docker",
         )
+    require_writable(project.paths)
     synced = sync(workspace, project, lock, workspace.platform)
     outcomes = []
     recorded: dict[str, RecordedOutputs] = {}

@@ -14,6 +14,7 @@ from lockbuild.errors import UsageError
 from lockbuild.model.environment import ReadOnlyInput, SandboxSpec
 from lockbuild.sandbox.backend import Session
 from lockbuild.workflow.project import Project
+from lockbuild.workflow.state import failed_directory
 from lockbuild.workflow.sync import Synced
 from lockbuild.workflow.workspace import Workspace
 
@@ -60,7 +61,7 @@ def open_session(
     """Enter the sandbox; with ``failed`` the build directory is as the last failed build left it."""
     with workspace.backend.session(prepared.spec) as session:
         if failed:
-            kept = failed_directory(project, prepared.plan.name)
+            kept = failed_directory(workspace, project, prepared.plan.name)
             if not kept.is_dir():
                 raise UsageError(
                     "no failed build of this target was kept",
@@ -69,11 +70,6 @@ def open_session(
                 )
             session.seed(prepared.plan.directory, kept)
         yield session
-
-
-def failed_directory(project: Project, target: str) -> Path:
-    """Where the build directory of a target's last failed build is kept."""
-    return project.paths.state / "failed" / target
 
 
 def shell_line(workspace: Workspace, project: Project, target: str) -> str:

@@ -126,9 +126,9 @@ class ProjectPaths:
 
 
 def find_project(start: Path) -> ProjectPaths:
-    """The project that ``start`` is in: the nearest directory upwards with a manifest."""
+    """The project that ``start`` is in: the nearest directory upwards with a manifest (or what is called so)."""
     for directory in (start, *start.parents):
-        if (directory / MANIFEST_NAME).is_file():
+        if os.path.lexists(directory / MANIFEST_NAME):
             return ProjectPaths(directory)
     raise UsageError(
         f"there is no {MANIFEST_NAME} here or above",

@@ -1,0 +1,69 @@
+"""What is kept of a project's builds beside their outputs: logs, and the build directories of those that failed.
+
+They stand in the project's state directory, or beside the store where the project cannot be written to: a checkout
+that is mounted read-only can be reproduced, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from lockbuild.build.replace import replace_directory
+from lockbuild.errors import UsageError
+from lockbuild.model.digest import Digest
+from lockbuild.sandbox.backend import Session
+from lockbuild.workflow.project import Project
+from lockbuild.workflow.workspace import STATE_NAME, Workspace
+
+
+def state_directory(workspace: Workspace, project: Project) -> Path:
+    """The directory for what is kept of ``project``; made where it is missing."""
+    try:
+        state = project.paths.state
+        if os.access(state, os.W_OK | os.X_OK):
+            return state
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(
+            "it is not a directory, and lockbuild keeps its logs there",
+            on=str(project.paths.directory / STATE_NAME),
+            hint="move it away",
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+    key = Digest.of(os.fsencode(project.paths.directory)).hex[:16]
+    state = workspace.store.root / "work" / "projects" / key
+    state.mkdir(parents=True, exist_ok=True)
+    return state
+
+
+def new_log(workspace: Workspace, project: Project, name: str) -> Path:
+    """The path of the log of what is called ``name``, where nothing stands: another build at the same time goes on
+    writing to its own, which has no name any more."""
+    log = state_directory(workspace, project) / "logs" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    return log
+
+
+def failed_directory(workspace: Workspace, project: Project, target: str) -> Path:
+    """Where the build directory of a target's last failed build is kept."""
+    return state_directory(workspace, project) / "failed" / target
+
+
+def keep_failed(
+    workspace: Workspace, project: Project, target: str, session: Session, directory: str
+) -> None:
+    """Keep the sandbox's ``directory`` as that of the target's last failed build."""
+    kept = failed_directory(workspace, project, target)
+    fresh = kept.with_name(f".{target}.{secrets.token_hex(4)}")
+    try:
+        fresh.mkdir(parents=True)
+        session.export(directory, fresh)
+        replace_directory(fresh, kept)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
