@@ -7,50 +7,21 @@ configuration, read only when somebody asks. Format: ``docs/formats.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from lockbuild.config.urls import redact
+from lockbuild.config.fields import Section, Url, Urls
+from lockbuild.config.mirrors import Mirror, by_digest, places
 from lockbuild.errors import UsageError
-from lockbuild.model.base import FileModel
 from lockbuild.model.read import parse_toml, validate
 
-__all__ = ["Config", "DebianConfig", "NetworkConfig", "PypiConfig", "load"]
+__all__ = ["Config", "DebianConfig", "Mirror", "NetworkConfig", "PypiConfig", "load"]
 
 
-def _url(value: str) -> str:
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(value)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
-        valid = valid or (parts.scheme == "file" and parts.path.startswith("/"))
-    except ValueError:
-        valid = False
-    if not valid:
-        raise ValueError("is not an http://, https:// or file:// URL")
-    return value
-
-
-Url = Annotated[str, AfterValidator(_url), Field(json_schema_extra={"pattern": "^(https?://[^/]|file:/)"})]
-Urls = Annotated[list[Url], Field(min_length=1)]
-
-
-class _Section(FileModel):
-    """A table of the file whose representation shows no credential."""
-
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        for name, value in super().__repr_args__():
-            if isinstance(value, list):
-                yield name, [redact(item) for item in value]
-            else:
-                yield name, redact(value) if isinstance(value, str) else value
-
-
-class DebianConfig(_Section):
+class DebianConfig(Section):
     """``[debian]``: where Debian archives are, and what to believe of them."""
 
     mirrors: Urls | None = None
@@ -65,14 +36,14 @@ class DebianConfig(_Section):
     """Accept signed indexes past their Valid-Until; by default whether apt is told to."""
 
 
-class PypiConfig(_Section):
+class PypiConfig(Section):
     """``[pypi]``: where Python package indexes (the simple repository API) are."""
 
     indexes: Urls | None = None
     """Base URLs, the preferred one first; by default those that pip uses."""
 
 
-class NetworkConfig(_Section):
+class NetworkConfig(Section):
     """``[network]``: how to talk to servers."""
 
     timeout: Annotated[float, Field(gt=0, le=3600, strict=False)] = 30.0
@@ -83,7 +54,7 @@ class NetworkConfig(_Section):
     """How many are open at once."""
 
 
-class Config(_Section):
+class Config(Section):
     """The user's configuration.
 
     The methods answer from it, else from apt's or pip's.
@@ -95,6 +66,16 @@ class Config(_Section):
     """Python package indexes."""
     network: NetworkConfig = NetworkConfig()
     """Connections."""
+    mirrors: list[Mirror] = []
+    """Other places for what is below a prefix, or for everything by its digest."""
+
+    def places(self, url: str) -> list[str]:
+        """Where to look for ``url``, in order: what the mirrors with the longest prefix say, else ``url`` itself."""
+        return places(self.mirrors, url)
+
+    def places_of_digest(self, *, sha256: str | None, sha512: str | None = None) -> list[str]:
+        """Where bytes with these digests (hexadecimal digits) may be, whatever their original place."""
+        return list(by_digest(self.mirrors, sha256=sha256, sha512=sha512))
 
     def debian_mirrors(self) -> list[str]:
         """Base URLs of Debian archives, the preferred one first."""

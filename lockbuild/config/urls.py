@@ -6,11 +6,12 @@ RFC 3986, section 3.2.1: userinfo never belongs into anything that a person read
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 _SECRET_KEY = re.compile(r"token|key|sig|pass|pwd|secret|auth|cred|session|x-amz|x-goog", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
 _PARAMETER = re.compile(r"([^&;=]+)=([^&;]*)")
+_PORTS = {"http": 80, "https": 443, "ssh": 22}
 
 
 def redact(url: str) -> str:
@@ -34,3 +35,14 @@ def redact_text(text: str) -> str:
 def carries_secret(url: str) -> bool:
     """Whether redacting changes ``url``."""
     return redact(url) != url
+
+
+def origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port (RFC 6454): what is meant for one origin goes to no other. ValueError for a bad port."""
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def without_secret_parameters(query: str) -> str:
+    """A URL's ``query`` without the parameters that look like secrets."""
+    kept = [part for part in query.split("&") if not _SECRET_KEY.search(part.partition("=")[0])]
+    return "&".join(kept)
