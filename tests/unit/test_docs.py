@@ -159,7 +159,7 @@ def test_every_toml_block_is_valid(document: str, text: str) -> None:
     data = tomllib.loads(text)
     if "schema" in data:
         validate(Toolchain, data, document)
-    elif data.keys() & {"debian", "pypi", "network"}:
+    elif data.keys() & {field.alias or name for name, field in Config.model_fields.items()}:
         validate(Config, data, document)
     else:
         target = {"a": {"steps": ["true"], "outputs": ["a"]}}
