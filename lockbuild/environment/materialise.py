@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 VERSION = 1
 """Raised whenever an unpacker comes to give other bytes, so that no older tree is taken for its result."""
 
+_NAMED: frozenset[Unpack] = frozenset({"npm"})
+"""The kinds whose trees hold also what their sources are called and where they were."""
+
 Unpacker = Callable[[LockedTree, Sequence[Source], Sequence[Path], Path, Reporter], None]
 """Fill the empty directory (fourth) with the tree, from its sources and their verified files, in order."""
 
@@ -42,7 +45,7 @@ def recipe(tree: LockedTree, sources: Sequence[Source]) -> Digest:
     """The digest of all that decides what the tree is: canonical JSON, the sources in their order."""
     import json
 
-    decisive = {
+    decisive: dict[str, object] = {
         "materialiser": VERSION,
         "mount": root_of(tree),
         "platform": str(tree.platform),
@@ -50,6 +53,13 @@ def recipe(tree: LockedTree, sources: Sequence[Source]) -> Digest:
         "strip": tree.strip,
         "unpack": tree.unpack,
     }
+    # What most trees lack is left out where it is lacking: so it decides nothing there, as before it was known.
+    if tree.parameters:
+        decisive["parameters"] = tree.parameters
+    if any(source.at or source.patch for source in sources):
+        decisive["places"] = [[source.at, source.patch] for source in sources]
+    if tree.unpack in _NAMED:
+        decisive["names"] = [[source.purl, source.location] for source in sources]
     return Digest.of(json.dumps(decisive, sort_keys=True, separators=(",", ":")).encode())
 
 

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lockbuild.model.environment import SOURCES_DIR
-from lockbuild.model.lock import Lock, LockedTree
+from lockbuild.model.lock import Lock, LockedTree, Unpack
 from lockbuild.model.manifest import Manifest
+
+_WITH_EXPORTS: frozenset[Unpack] = frozenset({"debian-tool", "emsdk", "npm", "port"})
+"""The kinds of tools that bring exports of their own, over which those of the manifest go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ def _foreign(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
         mount, exports = _asked(tree, manifest)
         if tree.mount != mount:
             yield Misfit(tree.name, f"{tree.id} has the mount {tree.mount!r}, not {mount!r}")
-        if tree.exports != exports:
+        own = tree.exports if tree.unpack in _WITH_EXPORTS else {}
+        if tree.exports != {**own, **exports}:
             yield Misfit(tree.name, f"{tree.id} has other exports")
 
 

@@ -46,7 +46,7 @@ def canonical(lock: Lock) -> Lock:
             "trees": sorted(lock.trees, key=lambda tree: (tree.name, str(tree.platform))),
             "sources": sorted(
                 (source.model_copy(update={"trees": sorted(source.trees)}) for source in lock.sources),
-                key=lambda source: (source.purl, source.location, source.at or ""),
+                key=lambda source: (source.purl, source.location, source.at or "", source.patch or 0),
             ),
         }
     )

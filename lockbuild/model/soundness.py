@@ -45,10 +45,10 @@ def problems(lock: Lock) -> Iterator[Problem]:
             yield Problem(key, f"{tree.id} is there twice")
         seen.add(tree.id)
         yield from _tree(key, tree, has_source=tree.id in used)
-    places: set[tuple[str, str, str | None]] = set()
+    places: set[tuple[str, str, str | None, int | None]] = set()
     for index, source in enumerate(lock.sources):
         key = f"sources[{index}]"
-        place = (source.purl, source.location, source.at)
+        place = (source.purl, source.location, source.at, source.patch)
         if place in places:
             yield Problem(key, f"{source.purl} is there twice")
         places.add(place)
@@ -103,6 +103,8 @@ def _source(key: str, source: Source, trees: set[str]) -> Iterator[Problem]:
         yield Problem(f"{key}.url", f"{source.url!r} is not an http://, https://, file:// or ssh:// URL")
     if source.at is not None and not _is_plain(source.at):
         yield Problem(f"{key}.at", f"{source.at!r} leaves the tree")
+    if source.patch is not None and source.path is None:
+        yield Problem(f"{key}.path", "is required for a patch: it is a file of the project")
     if not source.trees:
         yield Problem(f"{key}.trees", "must not be empty")
     for name in source.trees:
