@@ -93,8 +93,9 @@ def tree_digest(root: Path) -> Digest:
     return entries_digest(root, scan(root))
 
 
-def entries_digest(root: Path, entries: Sequence[Entry]) -> Digest:
-    """The same for ``entries`` that `scan` found below ``root``.
+def entries_digest(root: Path, entries: Sequence[Entry], *, step: Callable[[], None] | None = None) -> Digest:
+    """The same for ``entries`` that `scan` found below ``root``. ``step`` is called every few megabytes; what it
+    raises ends the work.
 
     A second thread hashes while this one reads: hashing four megabytes at a time it holds the
     interpreter's lock for almost none of it.
@@ -111,6 +112,8 @@ def entries_digest(root: Path, entries: Sequence[Entry]) -> Digest:
         for length in _fill(root, entries, lambda: buffers[0]):
             if hashing is not None:
                 hashing.result()
+            if step is not None:
+                step()
             hashing = pool.submit(hasher.update, buffers[0][:length])
             buffers.reverse()
     return Digest(hasher.hexdigest())

@@ -198,6 +198,19 @@ class Store:
                 discard(self._layout, [damage.path for damage in damaged])
         return damaged
 
+    def tree_damage(
+        self, digest: Digest, *, thorough: bool, stopped: Callable[[], bool] = lambda: False
+    ) -> str | None:
+        """What is wrong with that tree, or None; removes nothing. Only ``thorough`` reads the files; without,
+        whatever was written to, made, renamed or removed since is found by its time. ``stopped`` ends it early,
+        with None."""
+        from lockbuild.store.verify import StoppedError, tree_damage
+
+        try:
+            return tree_damage(self.tree_path(digest), thorough=thorough, stopped=stopped)
+        except StoppedError:
+            return None
+
     def stats(self) -> Stats:
         """What the store holds."""
         from lockbuild.store.collect import measure

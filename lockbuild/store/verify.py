@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,6 +83,27 @@ def check(kind: Kind, path: Path) -> str | None:
         return str(error)
 
 
+class StoppedError(Exception):
+    """The check was called off."""
+
+
+def tree_damage(path: Path, *, thorough: bool, stopped: Callable[[], bool]) -> str | None:
+    """What is wrong with the tree at ``path``, or None. Without ``thorough`` it is not hashed: found is what
+    anything leaves behind that writes to a file, or makes, renames or removes one. StoppedError once ``stopped``
+    says so."""
+
+    def step() -> None:
+        if stopped():
+            raise StoppedError
+
+    try:
+        return _check_tree(path, Digest(path.name), hashed=thorough, step=step)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror or error}"
+    except LockbuildError as error:
+        return str(error)
+
+
 def file_digest(path: Path) -> Digest:
     """The SHA-256 of a file's bytes."""
     import hashlib
@@ -98,16 +119,19 @@ def _check_blob(path: Path, wanted: Digest) -> str | None:
     return None if found == wanted else f"its bytes have the digest {found}"
 
 
-def _check_tree(path: Path, wanted: Digest) -> str | None:
+def _check_tree(
+    path: Path, wanted: Digest, *, hashed: bool = True, step: Callable[[], None] | None = None
+) -> str | None:
     from lockbuild.archive.canonical import entries_digest, scan
 
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return "it is not a directory"
     entries = scan(path)
-    found = entries_digest(path, entries)
-    if found != wanted:
-        return f"its contents have the digest {found}"
+    if hashed:
+        found = entries_digest(path, entries, step=step)
+        if found != wanted:
+            return f"its contents have the digest {found}"
     # The digest does not cover these, but a sandbox shows them.
     for name, entry in ((b".", status), *entries):
         mode = stat.S_IMODE(entry.st_mode)

@@ -12,13 +12,14 @@ from lockbuild.build.outputs import check_destination, collect, publish
 from lockbuild.build.run import run_steps
 from lockbuild.compare.hints import sandbox_paths
 from lockbuild.errors import BuildError, LockbuildError
-from lockbuild.events import Note
+from lockbuild.events import Event, Note
 from lockbuild.model.outcome import BuildOutcome
 from lockbuild.sandbox.backend import Session
 from lockbuild.workflow.project import Project, load_lock, require_current
 from lockbuild.workflow.session import Prepared, prepare, shell_line
 from lockbuild.workflow.state import keep_failed, new_log
 from lockbuild.workflow.sync import Synced, sync
+from lockbuild.workflow.trust import trusted
 from lockbuild.workflow.workspace import Workspace
 
 
@@ -56,20 +57,35 @@ def build(
 
 @contextmanager
 def build_once(
-    workspace: Workspace, project: Project, synced: Synced, target: str, chosen: Path | None
+    workspace: Workspace,
+    project: Project,
+    synced: Synced,
+    target: str,
+    chosen: Path | None,
+    *,
+    thorough: bool = False,
 ) -> Iterator[Built]:
     """Build a target; its outputs are in ``Built.directory`` until the context ends.
 
+    IntegrityError where a tree that it is built from was changed in the store; ``thorough`` hashes all of them.
     BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
     """
     prepared = prepare(workspace, project, synced, target, chosen)
     log_file = new_log(workspace, project, target)
     started = time.monotonic()
     with workspace.store.scratch() as scratch:
-        with workspace.backend.session(prepared.spec) as session:
+        with (
+            trusted(workspace, synced.environment, prepared.plan, thorough=thorough) as alarm,
+            workspace.backend.session(prepared.spec) as session,
+        ):
+
+            def report(event: Event) -> None:
+                alarm()
+                workspace.report(event)
+
             try:
                 with log_file.open("xb") as log:
-                    run_steps(prepared.plan, session, log, report=workspace.report)
+                    run_steps(prepared.plan, session, log, report=report)
                 collected = scratch / "outputs"
                 collected.mkdir()
                 files = collect(

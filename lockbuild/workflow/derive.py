@@ -15,6 +15,7 @@ from lockbuild.model.lock import LockedTree
 from lockbuild.workflow.image import environment_image, load_image
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.state import new_log
+from lockbuild.workflow.trust import trusted
 from lockbuild.workflow.workspace import Workspace
 
 
@@ -90,7 +91,12 @@ def _run(
     )
     workspace.report(Note(f"deriving {tree.name} (once; its result is kept in the store)"))
     log_file = new_log(workspace, project, tree.name)
-    with workspace.store.new_tree() as staged, backend.session(spec) as session, log_file.open("xb") as log:
+    with (
+        workspace.store.new_tree() as staged,
+        trusted(workspace, environment, plan, thorough=True),
+        backend.session(spec) as session,
+        log_file.open("xb") as log,
+    ):
         run_steps(plan, session, log, report=workspace.report)
         destination = staged.path / tree.mount.removeprefix("/")
         destination.mkdir(parents=True)

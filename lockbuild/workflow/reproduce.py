@@ -1,4 +1,7 @@
-"""``lockbuild reproduce``: build again and compare, with the lock or with itself; or record what came out."""
+"""``lockbuild reproduce``: build again and compare, with the lock or with itself; or record what came out.
+
+What it says is about locked bytes, so every tree that a build uses is hashed again meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def record(workspace: Workspace, project: Project, targets: Sequence[str]) -> li
     outcomes = []
     recorded: dict[str, RecordedOutputs] = {}
     for target in targets:
-        with build_once(workspace, project, synced, target, None) as built:
+        with build_once(workspace, project, synced, target, None, thorough=True) as built:
             for file in built.outcome.files:
                 workspace.store.add_file(built.directory / file.path, file.sha256)
         outcomes.append(built.outcome)
@@ -74,7 +77,7 @@ def check_hash(
                     level="warning",
                 )
             )
-        with build_once(workspace, project, synced, target, chosen) as built:
+        with build_once(workspace, project, synced, target, chosen, thorough=True) as built:
             comparisons.append(
                 compare(
                     target,
@@ -97,7 +100,7 @@ def twice(workspace: Workspace, project: Project, targets: Sequence[str]) -> lis
     synced = sync(workspace, project, lock, workspace.platform)
     comparisons = []
     for target in targets:
-        with build_once(workspace, project, synced, target, None) as first:
+        with build_once(workspace, project, synced, target, None, thorough=True) as first:
             originals = {file.sha256: first.directory / file.path for file in first.outcome.files}
             with build_once(workspace, project, synced, target, None) as second:
                 comparisons.append(
