@@ -1,0 +1,1 @@
+"""Benchmarks: each measures lockbuild and a real peer in the same run. See ``docs/benchmarks.md``."""
