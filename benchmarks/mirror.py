@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lockbuild.config import Config
+from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, Source
 from lockbuild.store import Store
 from lockbuild.transport.http import Http
@@ -44,7 +45,7 @@ def collect(directory: Path, locks: Iterable[Lock], store: Store, config: Config
             pages.setdefault(project, {})[source.path] = source
     for project, files in pages.items():
         links = "".join(
-            f'<a href="{html.escape(name)}#sha256={source.sha256.hex}">{html.escape(name)}</a>\n'
+            f'<a href="{html.escape(name)}#sha256={blob(source).hex}">{html.escape(name)}</a>\n'
             for name, source in files.items()
         )
         (directory / "simple" / project / "index.html").write_text(f"<!DOCTYPE html>\n{links}")
@@ -53,10 +54,16 @@ def collect(directory: Path, locks: Iterable[Lock], store: Store, config: Config
             _suite(http, config.debian_mirrors()[0], suite, directory / "debian" / "dists" / suite)
 
 
+def blob(source: Source) -> Digest:
+    """The digest that the source's file has in the store."""
+    assert source.sha256 is not None, f"{source.purl} was not fetched yet"
+    return source.sha256
+
+
 def _link(store: Store, source: Source, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        os.link(store.blob_path(source.sha256), path)
+        os.link(store.blob_path(blob(source)), path)
 
 
 def _suite(http: Http, mirror: str, suite: str, directory: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks.measure import seconds, settle
+from benchmarks.mirror import blob
 from benchmarks.site import Site
 from benchmarks.table import Row
 
@@ -74,7 +75,7 @@ def _unpack(site: Site) -> Iterator[Row]:
     sources = [source for source in lock.sources if source.purl.startswith("pkg:deb/")]
     sources.sort(key=lambda source: -(source.size or 0))  # as ours does: the largest first
     listing = site.fresh("unpack") / "debs"
-    listing.write_text("".join(f"{site.store.blob_path(source.sha256)}\n" for source in sources))
+    listing.write_text("".join(f"{site.store.blob_path(blob(source))}\n" for source in sources))
     runs: dict[str, list[float]] = {"ours": [], "dpkg-deb | tar": []}
     for _ in range(RUNS):
         settle()
