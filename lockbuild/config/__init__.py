@@ -1,154 +1,25 @@
 """Where bytes may come from: the user's configuration, never part of a lock.
 
 ``config.toml`` is what ``LOCKBUILD_CONFIG`` names, else the one in the user's configuration directory
-(XDG base directory specification). What it leaves out comes from the machine's own apt and pip
+(XDG base directory specification). What it leaves out comes from the machine's own apt, pip and npm
 configuration, read only when somebody asks. Format: ``docs/formats.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated
+from lockbuild.config.file import config_path, load
+from lockbuild.config.hosts import HostConfig
+from lockbuild.config.mirrors import Mirror
+from lockbuild.config.settings import Config, DebianConfig, NetworkConfig, NpmConfig, PypiConfig
 
-from pydantic import Field
-
-from lockbuild.config.fields import Section, Url, Urls
-from lockbuild.config.mirrors import Mirror, by_digest, places
-from lockbuild.errors import UsageError
-from lockbuild.model.read import parse_toml, validate
-
-__all__ = ["Config", "DebianConfig", "Mirror", "NetworkConfig", "PypiConfig", "load"]
-
-
-class DebianConfig(Section):
-    """``[debian]``: where Debian archives are, and what to believe of them."""
-
-    mirrors: Urls | None = None
-    """Base URLs of Debian archives, the preferred one first; by default those of apt's sources."""
-    snapshot: Url | None = None
-    """Where old states of the archive stand by timestamp (``…/archive/debian``), or with ``@SNAPSHOTID@`` in the
-    timestamp's place, as apt writes it; by default what apt's configuration names."""
-    keyring: str | None = None
-    """OpenPGP keyring that signed indexes are verified against, relative to this file; by default the one that
-    apt's source names, else the Debian archive's."""
-    allow_expired: bool | None = None
-    """Accept signed indexes past their Valid-Until; by default whether apt is told to."""
-
-
-class PypiConfig(Section):
-    """``[pypi]``: where Python package indexes (the simple repository API) are."""
-
-    indexes: Urls | None = None
-    """Base URLs, the preferred one first; by default those that pip uses."""
-
-
-class NetworkConfig(Section):
-    """``[network]``: how to talk to servers."""
-
-    timeout: Annotated[float, Field(gt=0, le=3600, strict=False)] = 30.0
-    """Seconds to connect, and between two reads."""
-    retries: Annotated[int, Field(ge=0, le=20)] = 4
-    """How often to try again after the first attempt."""
-    connections: Annotated[int, Field(ge=1, le=64)] = 8
-    """How many are open at once."""
-
-
-class Config(Section):
-    """The user's configuration.
-
-    The methods answer from it, else from apt's or pip's.
-    """
-
-    debian: DebianConfig = DebianConfig()
-    """Debian archives."""
-    pypi: PypiConfig = PypiConfig()
-    """Python package indexes."""
-    network: NetworkConfig = NetworkConfig()
-    """Connections."""
-    mirrors: list[Mirror] = []
-    """Other places for what is below a prefix, or for everything by its digest."""
-
-    def places(self, url: str) -> list[str]:
-        """Where to look for ``url``, in order: what the mirrors with the longest prefix say, else ``url`` itself."""
-        return places(self.mirrors, url)
-
-    def places_of_digest(self, *, sha256: str | None, sha512: str | None = None) -> list[str]:
-        """Where bytes with these digests (hexadecimal digits) may be, whatever their original place."""
-        return list(by_digest(self.mirrors, sha256=sha256, sha512=sha512))
-
-    def debian_mirrors(self) -> list[str]:
-        """Base URLs of Debian archives, the preferred one first."""
-        if self.debian.mirrors is not None:
-            return list(self.debian.mirrors)
-        from lockbuild.config.apt import archive_mirrors
-
-        return archive_mirrors()
-
-    def snapshot_service(self) -> str | None:
-        """Where old states of the Debian archive are kept, if any place is known."""
-        if self.debian.snapshot is not None:
-            return self.debian.snapshot
-        from lockbuild.config.apt import snapshot_service
-
-        return snapshot_service()
-
-    def debian_keyring(self) -> Path:
-        """The OpenPGP keyring that signed Debian indexes are verified against."""
-        if self.debian.keyring is not None:
-            return Path(self.debian.keyring)
-        from lockbuild.config.apt import keyring
-
-        return keyring()
-
-    def accepts_expired(self) -> bool:
-        """Whether signed indexes past their Valid-Until are taken: the user's word, else the administrator's to apt."""
-        if self.debian.allow_expired is not None:
-            return self.debian.allow_expired
-        from lockbuild.config import apt
-
-        return apt.accepts_expired()
-
-    def pypi_indexes(self) -> list[str]:
-        """Base URLs of Python package indexes, the preferred one first."""
-        if self.pypi.indexes is not None:
-            return list(self.pypi.indexes)
-        from lockbuild.config.pip import indexes
-
-        return indexes()
-
-
-def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
-    """Read the configuration that ``environ`` points to; the defaults where there is no file.
-
-    UsageError where a file is named and not there; InvalidFileError with every problem in it. A relative
-    ``keyring`` is relative to the file.
-    """
-    named = environ.get("LOCKBUILD_CONFIG")
-    if named:
-        path = (cwd or Path.cwd()) / Path(named).expanduser()
-        if not path.is_file():
-            raise UsageError("there is no such file", on=str(path), hint="correct or unset LOCKBUILD_CONFIG")
-    else:
-        path = _user_directory(environ) / "config.toml"
-        if not path.is_file():
-            return Config()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", on=str(path)) from None
-    config = validate(Config, parse_toml(text, str(path)), str(path))
-    if config.debian.keyring is None:
-        return config
-    keyring = str(path.parent / Path(config.debian.keyring).expanduser())
-    return config.model_copy(update={"debian": config.debian.model_copy(update={"keyring": keyring})})
-
-
-def _user_directory(environ: Mapping[str, str]) -> Path:
-    if environ.get("XDG_CONFIG_HOME"):
-        return Path(environ["XDG_CONFIG_HOME"]) / "lockbuild"
-    if environ.get("HOME"):
-        return Path(environ["HOME"]) / ".config" / "lockbuild"
-    from platformdirs import user_config_path
-
-    return user_config_path("lockbuild")
+__all__ = [
+    "Config",
+    "DebianConfig",
+    "HostConfig",
+    "Mirror",
+    "NetworkConfig",
+    "NpmConfig",
+    "PypiConfig",
+    "config_path",
+    "load",
+]

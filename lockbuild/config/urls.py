@@ -13,6 +13,9 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
 _PARAMETER = re.compile(r"([^&;=]+)=([^&;]*)")
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
 
+Origin = tuple[str, str | None, int | None]
+"""Scheme, host and port (RFC 6454): what is meant for one origin goes to no other."""
+
 
 def redact(url: str) -> str:
     """``url`` without user name, password, and the values of query parameters that look like secrets."""
@@ -37,8 +40,8 @@ def carries_secret(url: str) -> bool:
     return redact(url) != url
 
 
-def origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port (RFC 6454): what is meant for one origin goes to no other. ValueError for a bad port."""
+def origin(parts: SplitResult) -> Origin:
+    """The origin of a URL. ValueError for a bad port."""
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
 
@@ -46,3 +49,11 @@ def without_secret_parameters(query: str) -> str:
     """A URL's ``query`` without the parameters that look like secrets."""
     kept = [part for part in query.split("&") if not _SECRET_KEY.search(part.partition("=")[0])]
     return "&".join(kept)
+
+
+def with_credentials_of(url: str, page: str) -> str:
+    """``url`` with the user name and password of ``page`` where both are of one origin."""
+    own, other = urlsplit(url), urlsplit(page)
+    if "@" in other.netloc and "@" not in own.netloc and origin(own) == origin(other):
+        return urlunsplit(own._replace(netloc=other.netloc))
+    return url

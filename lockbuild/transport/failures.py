@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from lockbuild.errors import FetchError
+from collections.abc import Sequence
+
+from lockbuild.config.urls import redact
+from lockbuild.errors import FetchError, IntegrityError, LockbuildError
 
 
 class TransferError(FetchError):
@@ -39,3 +42,25 @@ class TooLargeError(TransferError):
 
 class OfflineError(TransferError):
     """The network would be needed and must not be used."""
+
+
+def of_all_places(url: str, failures: Sequence[TransferError | IntegrityError]) -> LockbuildError:
+    """One error for ``url`` from what each of its places did wrong.
+
+    Wrong bytes weigh most. It is a NotFoundError or an OfflineError only where every place says so.
+    """
+    kind: type[LockbuildError] = OfflineError
+    kinds = list(dict.fromkeys(type(failure) for failure in failures))
+    if any(issubclass(one, IntegrityError) for one in kinds):
+        kind = IntegrityError
+    elif len(kinds) == 1:
+        kind = kinds[0]
+    else:
+        kind = next((one for one in kinds if one not in (NotFoundError, OfflineError)), kind)
+    lines = "".join(f"\n  {failure.on}: {failure.what}" for failure in failures)
+    hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
+    return kind(
+        f"none of the places that the mirrors name for it will do{lines}",
+        on=redact(url),
+        hint="; ".join(hints) or None,
+    )

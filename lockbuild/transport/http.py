@@ -1,59 +1,32 @@
-"""Read URLs: http, https and file behind one interface, with time-outs, retries and nothing secret shown.
+"""Read URLs, wherever the user's mirrors have them: the one way to the network for indexes and archives.
 
-Only GET and HEAD are ever sent, so that every request can be repeated. Ranges follow RFC 9110, section 14.
+A URL has one or more places (`Config.places`). They are asked in order until one has it; if none has, the error
+says what each did.
 """
 
 from __future__ import annotations
 
-import re
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 from lockbuild.config import Config
 from lockbuild.config.urls import redact
-from lockbuild.errors import FetchError
+from lockbuild.errors import IntegrityError
 from lockbuild.events import Note, Reporter, silent
-from lockbuild.transport.body import Body, FileBody, HttpBody
-from lockbuild.transport.failures import (
-    BrokenTransferError,
-    MalformedError,
-    NotFoundError,
-    OfflineError,
-    RefusedError,
-    TooLargeError,
-    UnavailableError,
-    UnreachableError,
-)
+from lockbuild.transport.body import Body
+from lockbuild.transport.client import Client, Document
+from lockbuild.transport.failures import TransferError, UnreachableError, of_all_places
 
-if TYPE_CHECKING:
-    import requests
-
-_WORTH_RETRYING = (408, 425, 429, 500, 502, 503, 504)
-_LONGEST_WAIT = 60.0
-"""Seconds that a server may make us wait by Retry-After; for longer, the user decides."""
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A whole response: ``url`` is where it came from in the end, to resolve relative links against."""
-
-    url: str = field(repr=False)
-    content_type: str
-    body: bytes
+T = TypeVar("T")
 
 
 class Http:
-    """The only way to the network for indexes and archives. Thread-safe; a context manager.
+    """Thread-safe; a context manager. ``direct`` reads from a place as it is, past the mirrors.
 
-    ``offline`` lets only file:// URLs through. ``first_wait`` is the pause before the first retry in
+    ``offline`` lets only file:// places through. ``first_wait`` is the pause before the first retry in
     seconds; it doubles with each.
     """
 
@@ -61,12 +34,12 @@ class Http:
         self, config: Config, *, offline: bool = False, report: Reporter = silent, first_wait: float = 0.5
     ) -> None:
         self.offline = offline
-        self._network = config.network
+        self.direct = Client(config, offline=offline, report=report, first_wait=first_wait)
+        self._config = config
         self._report = report
-        self._first_wait = first_wait
-        self._session: requests.Session | None = None
         self._lock = threading.Lock()
-        self._closed = threading.Event()
+        # Who did not answer is asked last from then on: every time would cost all the retries.
+        self._silent: set[tuple[str, ...]] = set()
 
     def __enter__(self) -> Http:
         return self
@@ -78,22 +51,29 @@ class Http:
 
     def close(self) -> None:
         """Close idle connections and end waits; the object is of no use afterwards."""
-        self._closed.set()
-        with self._lock:
-            if self._session is not None:
-                self._session.close()
-                self._session = None
+        self.direct.close()
 
-    def get(self, url: str, *, limit: int) -> bytes:
-        """The whole resource as stored; TooLargeError beyond ``limit`` bytes."""
-        return self._whole(url, {}, limit, decode=False).body
+    def get(self, url: str, *, limit: int, check: Callable[[bytes], None] | None = None) -> bytes:
+        """The whole resource as stored; TooLargeError beyond ``limit`` bytes.
+
+        ``check`` raises IntegrityError where the bytes are not those that are wanted: then the next place is
+        asked, as a mirror may be behind.
+        """
+
+        def read(place: str) -> bytes:
+            data = self.direct.get(place, limit=limit)
+            if check is not None:
+                check(data)
+            return data
+
+        return self._first(url, read)
 
     def read(self, url: str, *, limit: int, accept: str) -> Document:
         """The whole resource in one of the media types ``accept``, any Content-Encoding undone.
 
         TooLargeError beyond ``limit`` bytes, after decoding.
         """
-        return self._whole(url, {"Accept": accept, "Accept-Encoding": "gzip"}, limit, decode=True)
+        return self._first(url, lambda place: self.direct.read(place, limit=limit, accept=accept))
 
     def stream(self, url: str, *, offset: int = 0, validator: str | None = None) -> Body:
         """Open the resource from ``offset`` on, if the server can and it still has ``validator``.
@@ -101,226 +81,31 @@ class Http:
         Look at ``Body.offset`` for where it really starts: at ``offset`` or at 0, nowhere else.
         Retries until there is a response; BrokenTransferError while iterating is for the caller to go on from.
         """
-        headers = {"Range": f"bytes={offset}-"} if offset else {}
-        if offset and validator:
-            headers["If-Range"] = validator
-        body = self._open(url, headers, decode=False)
-        if body.offset in (0, offset):
-            return body
-        # A proxy or server that gives another part than was asked for: take everything instead.
-        body.close()
-        return self._open(url, {}, decode=False)
+        return self._first(url, lambda place: self.direct.stream(place, offset=offset, validator=validator))
 
     def size(self, url: str) -> int | None:
         """Size of the resource in bytes, None where the server does not say. Sends HEAD."""
-        local = self._local(url)
-        if local is not None:
-            with _local_failures(url):
-                return local.stat().st_size
-        response = self._send("HEAD", url, {"Accept-Encoding": "identity"})
-        response.close()
-        length = response.headers.get("Content-Length", "")
-        return int(length) if length.isdecimal() else None
+        return self._first(url, self.direct.size)
 
     def slice(self, url: str, offset: int, length: int) -> bytes | None:
         """``length`` bytes from ``offset`` on; None where the server cannot give a part."""
-        local = self._local(url)
-        if local is not None:
-            with _local_failures(url), local.open("rb") as file:
-                file.seek(offset)
-                return file.read(length)
-        for attempt in range(self._network.retries + 1):
-            headers = {"Range": f"bytes={offset}-{offset + length - 1}"}
+        return self._first(url, lambda place: self.direct.slice(place, offset, length))
+
+    def _first(self, url: str, read: Callable[[str], T]) -> T:
+        places = self._config.places(url)
+        if len(places) == 1:
+            return read(places[0])
+        failures: list[TransferError | IntegrityError] = []
+        for place in sorted(places, key=self._is_silent):
             try:
-                with self._open(url, headers, decode=False, partial=True) as body:
-                    if not body.resumed or body.offset != offset:
-                        return None
-                    data = b"".join(body)
-                    return data if len(data) == length else None
-            except BrokenTransferError as error:
-                self._wait_or_raise(attempt, error)
-        return None
+                return read(place)
+            except (TransferError, IntegrityError) as error:
+                failures.append(error)
+                self._report(Note(f"{redact(place)}: {error.what}; asking the next place", "debug"))
+                if type(error) is UnreachableError:
+                    with self._lock:
+                        self._silent.add(urlsplit(place)[:2])
+        raise of_all_places(url, failures)
 
-    def _whole(self, url: str, headers: dict[str, str], limit: int, *, decode: bool) -> Document:
-        for attempt in range(self._network.retries + 1):
-            data = bytearray()
-            try:
-                with self._open(url, headers, decode=decode) as body:
-                    if body.total is not None and not decode and body.total > limit:
-                        raise _too_large(url, limit)
-                    for chunk in body:
-                        data += chunk
-                        if len(data) > limit:
-                            raise _too_large(url, limit)
-                    return Document(body.location, body.content_type, bytes(data))
-            except BrokenTransferError as error:
-                self._wait_or_raise(attempt, error)
-        raise AssertionError("the last attempt returns or raises")
-
-    def _open(self, url: str, headers: dict[str, str], *, decode: bool, partial: bool = False) -> Body:
-        local = self._local(url)
-        if local is not None:
-            wanted = re.match(r"bytes=(\d+)-", headers.get("Range", ""))
-            with _local_failures(url):
-                return FileBody(url, local, int(wanted[1]) if wanted else 0)
-        response = self._send("GET", url, {"Accept-Encoding": "identity", **headers})
-        if response.status_code == 416:
-            # What we hold is as long as the resource or longer: begin again.
-            response.close()
-            rest = {name: value for name, value in headers.items() if name not in ("Range", "If-Range")}
-            response = self._send("GET", url, {"Accept-Encoding": "identity", **rest})
-        length = response.headers.get("Content-Length", "")
-        if response.status_code != 206:
-            total = int(length) if length.isdecimal() and not decode else None
-            return HttpBody(response, offset=0, total=total, decode=decode)
-        place = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
-        if place is None:
-            response.close()
-            raise MalformedError(
-                "the server sends a part and does not say which (Content-Range)", on=redact(url)
-            )
-        first, last, total_text = place.groups()
-        total = None if total_text == "*" else int(total_text)
-        if partial:
-            total = int(last) + 1
-        return HttpBody(response, offset=int(first), total=total, decode=decode)
-
-    def _local(self, url: str) -> Path | None:
-        """The path of a file:// URL; None for http and https. OfflineError where those must not be used."""
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            raise RefusedError("malformed URL", on=redact(url)) from None
-        if parts.scheme == "file":
-            if parts.netloc not in ("", "localhost"):
-                raise RefusedError("a file:// URL must not name a host", on=redact(url))
-            return Path(unquote(parts.path))
-        if parts.scheme not in ("http", "https"):
-            raise RefusedError(f"URLs with the scheme {parts.scheme!r} are not supported", on=redact(url))
-        if self.offline:
-            raise OfflineError(
-                "is not here, and the network must not be used", on=redact(url), hint="run without --offline"
-            )
-        return None
-
-    def _send(self, method: str, url: str, headers: dict[str, str]) -> requests.Response:
-        """A response with a status that means success (or 416), after retries where they make sense."""
-        import requests
-
-        from lockbuild.transport.session import follow
-
-        attempt = 0
-        while True:
-            wait: float | None = None
-            try:
-                response = follow(self._shared(), method, url, headers=headers, timeout=self._network.timeout)
-                if response.status_code < 300 or response.status_code == 416:
-                    return response
-                response.close()
-                failure = _failure(response, url)
-                if response.status_code not in _WORTH_RETRYING:
-                    raise failure
-                wait = _retry_after(response.headers.get("Retry-After", ""))
-                if wait is not None and wait > _LONGEST_WAIT:
-                    failure.hint = f"the server asks to come back in {wait:.0f} seconds"
-                    raise failure
-            except (requests.RequestException, OSError) as error:
-                failure = _unreachable(url, error)
-                if not _may_pass(error):
-                    raise failure from None
-            self._wait_or_raise(attempt, failure, wait)
-            attempt += 1
-
-    def _wait_or_raise(self, attempt: int, failure: FetchError, wait: float | None = None) -> None:
-        if attempt >= self._network.retries or self._closed.is_set():
-            raise failure
-        pause = self._first_wait * 2**attempt if wait is None else wait
-        self._report(Note(f"{failure.on}: {failure.what}; trying again in {pause:.1f} s", "debug"))
-        if self._closed.wait(pause):
-            raise failure
-
-    def _shared(self) -> requests.Session:
-        with self._lock:
-            if self._session is None:
-                from lockbuild import __version__
-                from lockbuild.transport.session import new_session
-
-                self._session = new_session(self._network.connections, f"lockbuild/{__version__}")
-            return self._session
-
-
-@contextmanager
-def _local_failures(url: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise NotFoundError("there is no such file", on=url) from None
-    except OSError as error:
-        raise RefusedError(f"cannot be read: {error.strerror}", on=url) from None
-
-
-def _too_large(url: str, limit: int) -> TooLargeError:
-    return TooLargeError(f"the response is larger than {limit} bytes", on=redact(url))
-
-
-def _failure(response: requests.Response, url: str) -> FetchError:
-    status = response.status_code
-    said = f"the server answers {status} {response.reason or ''}".rstrip()
-    if status in (404, 410):
-        return NotFoundError(said, on=redact(url))
-    if status in _WORTH_RETRYING:
-        return UnavailableError(said, on=redact(url))
-    hint = "put the user name and password for this host into ~/.netrc" if status == 401 else None
-    return RefusedError(said, on=redact(url), hint=hint)
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether asking again can help: not with a bad URL or certificate, a proxy's refusal, an unknown host."""
-    import socket
-
-    from requests import exceptions
-
-    lasting = (exceptions.SSLError, exceptions.ProxyError, exceptions.InvalidURL, exceptions.InvalidSchema)
-    root = _root_cause(error)
-    unknown_host = isinstance(root, socket.gaierror) and root.errno == socket.EAI_NONAME
-    return not isinstance(error, lasting) and not unknown_host
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    """The innermost error: the library's own messages repeat URLs with their secrets."""
-    while True:
-        inner = getattr(error, "reason", None)
-        if not isinstance(inner, BaseException):
-            inner = next((item for item in reversed(error.args) if isinstance(item, BaseException)), None)
-        inner = inner or error.__cause__ or error.__context__
-        if inner is None:
-            return error
-        error = inner
-
-
-def _unreachable(url: str, error: Exception) -> UnreachableError:
-    import ssl
-
-    root = _root_cause(error)
-    if isinstance(root, ssl.SSLCertVerificationError):
-        return UnreachableError(
-            f"its certificate is not trusted: {root.verify_message}",
-            on=redact(url),
-            hint="let REQUESTS_CA_BUNDLE or SSL_CERT_FILE name the bundle that has your organisation's CA",
-        )
-    if isinstance(root, TimeoutError) or "Timeout" in type(error).__name__:
-        return UnreachableError("no answer within the time-out", on=redact(url))
-    reason = (root.strerror if isinstance(root, OSError) else None) or type(root).__name__
-    return UnreachableError(f"cannot be reached: {reason}", on=redact(url))
-
-
-def _retry_after(value: str) -> float | None:
-    """Seconds to wait by a Retry-After header (RFC 9110, section 10.2.3); None where there is none."""
-    from email.utils import parsedate_to_datetime
-
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None
+    def _is_silent(self, place: str) -> bool:
+        return urlsplit(place)[:2] in self._silent

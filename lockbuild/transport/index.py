@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urldefrag
 
 from lockbuild.config import Config
-from lockbuild.config.urls import redact
+from lockbuild.config.urls import redact, with_credentials_of
 from lockbuild.model.digest import Digest
 from lockbuild.transport.failures import MalformedError, NotFoundError
 from lockbuild.transport.http import Http
@@ -128,8 +128,6 @@ def _parse(body: bytes, content_type: str, name: str, url: str) -> ProjectPage:
 
 
 def _file(package: DistributionPackage, page: str) -> IndexFile:
-    from lockbuild.transport.session import with_credentials_of
-
     url = with_credentials_of(urldefrag(package.url).url, page)
     return IndexFile(
         name=package.filename,

@@ -1,19 +1,19 @@
-"""The HTTP client under `Http`: trust, connections, credentials and redirects.
+"""The HTTP client under `Http`: connections, credentials and redirects.
 
-Proxies, ``no_proxy`` and netrc are as requests takes them from the environment. Redirects are followed
-here, each as a request of its own, so that what was meant for one origin (RFC 6454) goes to no other.
+Proxies and ``no_proxy`` are as requests takes them from the environment. Redirects are followed here, each as a
+request of its own, so that what was meant for one origin (RFC 6454) goes to no other.
 """
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from lockbuild.config.urls import redact
+from lockbuild.config.credentials import Credentials
+from lockbuild.config.urls import origin, redact
 from lockbuild.transport.failures import RefusedError
+from lockbuild.transport.trust import Trust
 
 if TYPE_CHECKING:
     import requests
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAXIMUM_REDIRECTS = 10
-_PORTS = {"http": 80, "https": 443}
 
 
-def new_session(connections: int, user_agent: str) -> requests.Session:
+def new_session(
+    credentials: Credentials, trust: Trust, *, connections: int, user_agent: str
+) -> requests.Session:
     """A session for up to ``connections`` threads at once: one pool, no cookies."""
     from http.cookiejar import DefaultCookiePolicy
 
     import requests
+    from requests.auth import AuthBase
 
     class PlainSession(requests.Session):
         """Sees no redirect: requests would read the body that comes with one, however long."""
@@ -36,41 +38,50 @@ def new_session(connections: int, user_agent: str) -> requests.Session:
         def get_redirect_target(self, resp: requests.Response) -> None:
             return None
 
+    class Authorisation(AuthBase):
+        """In the place of what requests does with netrc and URLs: it would use netrc's default for any host."""
+
+        def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+            credential = credentials.of(request.url or "")
+            if credential is not None:
+                request.headers["Authorization"] = credential.header
+            return request
+
     session = PlainSession()
+    session.auth = Authorisation()
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers["User-Agent"] = user_agent
-    adapter = _adapter(trust(os.environ), connections)
+    adapter = _adapter(credentials, trust, connections)
     session.mount("https://", adapter)
     session.mount("http://", adapter)
     return session
 
 
-def trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Whom to trust: the bundle that the environment names as requests and OpenSSL do, else the system."""
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
-        bundle = environ.get(name)
-        if bundle and os.path.exists(bundle):  # noqa: PTH110  the value goes to OpenSSL as it is
-            if os.path.isdir(bundle):  # noqa: PTH112
-                return ssl.create_default_context(capath=bundle)
-            return ssl.create_default_context(cafile=bundle)
-    import truststore
-
-    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _adapter(context: ssl.SSLContext, connections: int) -> HTTPAdapter:
+def _adapter(credentials: Credentials, trust: Trust, connections: int) -> HTTPAdapter:
     from requests.adapters import HTTPAdapter
 
     class TrustingAdapter(HTTPAdapter):
-        """Verifies by ``context`` alone; requests would add the bundle of certifi to it."""
+        """Verifies by ``trust`` alone; requests would add the bundle of certifi to it."""
 
         def init_poolmanager(self, *arguments: Any, **keywords: Any) -> None:
-            super().init_poolmanager(*arguments, ssl_context=context, **keywords)
+            super().init_poolmanager(*arguments, ssl_context=trust.context(), **keywords)
 
         def proxy_manager_for(self, proxy: str, **keywords: Any) -> Any:
             if urlsplit(proxy).scheme == "https":
-                keywords["proxy_ssl_context"] = context
-            return super().proxy_manager_for(proxy, ssl_context=context, **keywords)
+                keywords["proxy_ssl_context"] = trust.context(proxy)
+            return super().proxy_manager_for(proxy, ssl_context=trust.context(), **keywords)
+
+        def proxy_headers(self, proxy: str) -> dict[str, str]:
+            credential = credentials.of(proxy)
+            return {} if credential is None else {"Proxy-Authorization": credential.header}
+
+        def build_connection_pool_key_attributes(
+            self, request: requests.PreparedRequest, verify: Any, cert: Any = None
+        ) -> Any:
+            host, keywords = super().build_connection_pool_key_attributes(request, verify, cert)
+            if host["scheme"] == "https":
+                keywords["ssl_context"] = trust.context(request.url)
+            return host, keywords
 
         def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
             conn.cert_reqs = "CERT_REQUIRED"
@@ -102,25 +113,13 @@ def follow(
 def _redirected(url: str, location: str) -> str:
     try:
         old, new = urlsplit(url), urlsplit(urljoin(url, location))
-        old_origin, new_origin = _origin(old), _origin(new)
+        old_origin, new_origin = origin(old), origin(new)
     except ValueError:
         raise RefusedError("the server redirects to a malformed URL", on=redact(url)) from None
-    if new.scheme not in _PORTS or (old.scheme == "https" and new.scheme == "http"):
+    if new.scheme not in ("http", "https") or (old.scheme == "https" and new.scheme == "http"):
         raise RefusedError(
             f"the server redirects from {old.scheme} to {new.scheme}, which is not allowed", on=redact(url)
         )
     if old_origin == new_origin and "@" in old.netloc and "@" not in new.netloc:
         new = new._replace(netloc=old.netloc)
     return urlunsplit(new)
-
-
-def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
-
-
-def with_credentials_of(url: str, page: str) -> str:
-    """``url`` with the user name and password of ``page`` where both are of one origin."""
-    own, other = urlsplit(url), urlsplit(page)
-    if "@" in other.netloc and "@" not in own.netloc and _origin(own) == _origin(other):
-        return urlunsplit(own._replace(netloc=other.netloc))
-    return url

@@ -1,0 +1,99 @@
+"""The registry that npm on this machine would use, read from npm's own configuration.
+
+Follows npm's documented order (npmrc(5)): ``npm_config_*`` variables, the user's npmrc, the global one. A
+project's own npmrc is not asked: where a lock's bytes come from is no matter of the project. The files are read
+here because starting npm takes half a second; where they name no registry npm is asked for the one it has built
+in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from lockbuild.errors import UsageError
+
+_HINT = 'write the registry into lockbuild\'s config.toml: [npm] registry = "https://…"'
+_VARIABLE = re.compile(r"(?<!\\)\$\{([^}]+)\}")
+
+
+def registry(package: str, environ: Mapping[str, str] | None = None, *, root: Path = Path("/")) -> str:
+    """Base URL of the registry that has ``package`` (``name`` or ``@scope/name``), without a final slash.
+
+    ``environ`` is by default the process's; the global file is looked for below ``root``. UsageError where
+    nothing is configured and there is no npm to ask.
+    """
+    environ = os.environ if environ is None else environ
+    settings = _settings(environ, root)
+    scope = package.partition("/")[0] if package.startswith("@") else None
+    url = (settings.get(f"{scope}:registry") if scope else None) or settings.get("registry")
+    return (url or _built_in(environ.get("PATH", ""))).rstrip("/")
+
+
+def _settings(environ: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Option name -> value, the strongest setting of each."""
+    variables = {
+        name.lower().removeprefix("npm_config_").replace("_", "-"): value
+        for name, value in environ.items()
+        if name.lower().startswith("npm_config_") and value
+    }
+    settings: dict[str, str] = {}
+    for file in _files(environ, variables, root):
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue  # npm passes over it as well
+        settings.update(_parsed(text, environ))
+    return {**settings, **variables}
+
+
+def _files(environ: Mapping[str, str], variables: Mapping[str, str], root: Path) -> Iterator[Path]:
+    """npm's configuration files, the weakest first."""
+    home = Path(environ.get("HOME") or "~").expanduser()
+    prefix = variables.get("prefix") or environ.get("PREFIX")
+    for place in (Path("/usr/etc/npmrc"), Path("/usr/local/etc/npmrc"), Path("/etc/npmrc")):
+        yield root / place.relative_to("/")
+    if prefix:
+        yield Path(prefix) / "etc" / "npmrc"
+    if variables.get("globalconfig"):
+        yield Path(variables["globalconfig"])
+    yield Path(variables.get("userconfig") or home / ".npmrc").expanduser()
+
+
+def _parsed(text: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings of an npmrc (ini): lines ``key = value``, ``;`` and ``#`` begin comments, ``${NAME}`` a variable."""
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if not equals or name.startswith((";", "#", "[")):
+            continue
+        value = value.strip()
+        if value[:1] == value[-1:] and value[:1] in ("'", '"') and len(value) > 1:
+            value = value[1:-1]
+        yield name.strip(), _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), value)
+
+
+@cache
+def _built_in(path: str) -> str:
+    """What npm says itself, asked in a directory that is no project."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["npm", "config", "get", "registry"],
+            capture_output=True,
+            check=False,
+            cwd="/",
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            text=True,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    url = done.stdout.strip() if done is not None and done.returncode == 0 else ""
+    if not re.match(r"https?://[^/\s]+\S*$", url):
+        raise UsageError("no npm registry is configured, and there is no npm to ask", hint=_HINT)
+    return url
