@@ -14,11 +14,15 @@ from lockbuild.model.base import FileModel
 from lockbuild.model.lock import InputValue
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import (
+    DawnRequest,
     DebianBase,
+    EmsdkTool,
     Environment,
     MountPath,
     Name,
+    PortTool,
     RelativePath,
+    Request,
     SourceRequest,
     ToolRequest,
 )
@@ -86,9 +90,27 @@ class Toolchain(FileModel):
                 if need not in earlier
             )
             earlier.add(name)
+        for name, tool in self.tools.items():
+            problems.extend(self.misdirected(f"tools.{name}", tool))
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def misdirected(self, key: str, request: Request) -> Iterator[str]:
+        """What is wrong with the tool that a request says it is resolved after."""
+        if not isinstance(request, PortTool | DawnRequest):
+            return
+        named = request.of
+        wanted = EmsdkTool if isinstance(request, PortTool) else PortTool
+        kind = "an Emscripten SDK" if wanted is EmsdkTool else "an Emscripten port"
+        fitting = [name for name, tool in self.tools.items() if isinstance(tool, wanted)]
+        there = f" (there is: {', '.join(fitting)})" if fitting else ""
+        if named is not None and named not in self.tools:
+            yield f"{key}.of: there is no tool {named!r}; name {kind}{there}"
+        elif named is not None and named not in fitting:
+            yield f"{key}.of: the tool {named!r} is not {kind}{there}"
+        elif isinstance(request, PortTool) and named is None and len(fitting) > 1:
+            yield f"{key}.of: is required where there are several Emscripten SDKs: {', '.join(fitting)}"
 
     def mounts(self) -> Iterator[tuple[str, str]]:
         """Each tool's key (``tools.cmake``) with the path where it is mounted."""
@@ -152,6 +174,41 @@ class Manifest(FileModel):
 
     project: ProjectFile
     toolchain: Toolchain
+
+    def requests(self) -> dict[str, Request]:
+        """Everything that is asked for and resolved, by its key, each after those that it needs.
+
+        ``base`` comes first; among those that could come next, the order of the file decides.
+        """
+        asked: dict[str, Request] = {"base": self.toolchain.base.debian}
+        asked.update((f"tools.{name}", tool) for name, tool in self.toolchain.tools.items())
+        asked.update((f"sources.{name}", source) for name, source in self.project.sources.items())
+        ordered: dict[str, Request] = {}
+
+        def put(key: str, waiting: tuple[str, ...]) -> None:
+            if key in waiting:
+                round_ = " -> ".join((*waiting[waiting.index(key) :], key))
+                raise ValueError(f"{key}: needs itself: {round_}")
+            if key in ordered:
+                return
+            for need in self.needs(asked[key]):
+                if need not in asked:
+                    raise ValueError(f"{key}: needs {need}, which the manifest does not have")
+                put(need, (*waiting, key))
+            ordered[key] = asked[key]
+
+        for key in asked:
+            put(key, ())
+        return ordered
+
+    def needs(self, request: Request) -> tuple[str, ...]:
+        """The keys of what ``request`` is resolved after."""
+        return request.needs(self.toolchain.tools)
+
+    def misdirected(self) -> Iterator[str]:
+        """What is wrong with the references of project sources to tools, as ``key: message``."""
+        for name, source in self.project.sources.items():
+            yield from self.toolchain.misdirected(f"sources.{name}", source)
 
     def inputs(self) -> dict[str, InputValue]:
         """Everything that decides what a lock holds, as dotted key -> value, sorted.

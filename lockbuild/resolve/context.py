@@ -6,12 +6,13 @@ here and from nowhere else, so that tests can freeze and serve all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.errors import LockbuildError
 from lockbuild.events import Reporter, silent
 from lockbuild.model.lock import LockedTree, Source, Suite
 from lockbuild.model.platform import Platform
@@ -20,26 +21,8 @@ from lockbuild.resolve.target import TargetPython
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.store import Store
+    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
     from lockbuild.transport.http import Http
-
-
-@dataclass(frozen=True, slots=True)
-class ResolveContext:
-    """Where and when to resolve.
-
-    ``now`` is aware; ``project`` is the project's directory; ``allow_expired`` accepts a signed index
-    past its Valid-Until, whatever the request says. ``targets`` has, for each platform whose base root
-    is resolved already, the Python and glibc in it: what wheels are chosen for.
-    """
-
-    http: Http
-    config: Config
-    store: Store
-    now: datetime
-    project: Path
-    report: Reporter = silent
-    allow_expired: bool = False
-    targets: Mapping[Platform, TargetPython] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +32,36 @@ class Resolution:
     trees: tuple[LockedTree, ...]
     sources: tuple[Source, ...]
     suites: tuple[Suite, ...] = ()
+
+
+def _no_git() -> GitRepositories:
+    raise LockbuildError("this context reads no git repositories")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveContext:
+    """Where and when to resolve.
+
+    ``now`` is aware; ``project`` is the project's directory; ``allow_expired`` accepts a signed index
+    past its Valid-Until, whatever the request says. ``targets`` has, for each platform whose base root
+    is resolved already, the Python and glibc in it: what wheels are chosen for. ``resolved`` has, by
+    manifest key, what is resolved or kept already: at least all that the request says it needs.
+    ``not_after`` (aware) asks to ignore what was released later, where the time of release is known.
+    """
+
+    http: Http
+    config: Config
+    store: Store
+    now: datetime
+    project: Path
+    open_git: Callable[[], GitRepositories] = _no_git
+    report: Reporter = silent
+    allow_expired: bool = False
+    targets: Mapping[Platform, TargetPython] = field(default_factory=dict)
+    resolved: Mapping[str, Resolution] = field(default_factory=dict)
+    not_after: datetime | None = None
+
+    @property
+    def git(self) -> GitRepositories:
+        """Git repositories, through the configured mirrors; opened when first asked for."""
+        return self.open_git()

@@ -19,6 +19,7 @@ from lockbuild.model.lockfile import canonical, dumps
 from lockbuild.model.manifest import Manifest
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import PathRequest
+from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.workflow.project import (
     KeyChange,
     Project,
@@ -45,16 +46,17 @@ class LockOptions:
 @dataclass(slots=True)
 class _Parts:
     trees: list[LockedTree] = field(default_factory=list)
-    sources: dict[tuple[str, str], Source] = field(default_factory=dict)
+    sources: dict[tuple[str, str, str | None], Source] = field(default_factory=dict)
     suites: dict[tuple[str, str], Suite] = field(default_factory=dict)
 
     def add(self, trees: Iterable[LockedTree], sources: Iterable[Source], suites: Iterable[Suite]) -> None:
         self.trees.extend(trees)
         for source in sources:
-            key = (source.purl, source.location)
+            key = (source.purl, source.location, source.at)
             known = self.sources.get(key)
             if known is not None:
-                source = source.model_copy(update={"trees": sorted({*known.trees, *source.trees})})
+                both = sorted({*known.trees, *source.trees})
+                source = source.model_copy(update={"trees": both, "sha256": source.sha256 or known.sha256})
             self.sources[key] = source
         for suite in suites:
             self.suites[suite.name, str(suite.inrelease)] = suite
@@ -75,7 +77,7 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
         manifest=manifest_record(manifest),
         suites=list(parts.suites.values()),
         trees=trees,
-        sources=list(parts.sources.values()),
+        sources=_with_known_sha256(old, parts.sources.values()),
         environments={
             key: value
             for key, value in (old.environments if old else {}).items()
@@ -132,9 +134,7 @@ def _resolve(
 ) -> None:
     from dataclasses import replace
 
-    from lockbuild.resolve import resolve
-    from lockbuild.resolve.context import ResolveContext
-    from lockbuild.resolve.target import target_of
+    from lockbuild.resolve import resolve, target_of
 
     manifest = project.manifest
     context = ResolveContext(
@@ -143,28 +143,34 @@ def _resolve(
         store=workspace.store,
         now=workspace.now,
         project=project.paths.directory,
+        open_git=lambda: workspace.git,
         report=workspace.report,
         allow_expired=options.allow_expired,
     )
-    base = {"base": manifest.toolchain.base.debian}
-    tools = {f"tools.{name}": tool for name, tool in manifest.toolchain.tools.items()}
-    sources = {f"sources.{name}": source for name, source in manifest.project.sources.items()}
-    for name, request in (base | tools | sources).items():
-        if name != "base" and not context.targets:
-            found = {platform: target_of(parts.sources.values(), platform) for platform in platforms}
+    resolved: dict[str, Resolution] = {}
+    changed: set[str] = set()
+    for name, request in manifest.requests().items():
+        kept = None if old is None else _kept(old, name)
+        needs = manifest.needs(request)
+        if name not in stale and changed.isdisjoint(needs) and kept is not None:
+            resolution = kept
+        elif isinstance(request, PathRequest):
+            resolution = Resolution((_path_tree(workspace, project, name, request),), ())
+        else:
+            workspace.report(Note(f"resolving {name}", level="debug"))
+            resolution = resolve(name, request, platforms, replace(context, resolved=dict(resolved)))
+        resolved[name] = resolution
+        parts.add(resolution.trees, resolution.sources, resolution.suites)
+        if kept is None or not _same(kept, resolution):
+            changed.add(name)
+        if name == "base":  # before everything else
+            found = {platform: target_of(resolution.sources, platform) for platform in platforms}
             context = replace(context, targets=found)
             if old is not None and any(target_of(old.sources, p) != found[p] for p in platforms):
                 # Another Python or glibc in the base: what was chosen for the old one may not run.
-                stale |= {key for key, tool in tools.items() if tool.from_ == "pypi"}
-        if old is not None and name not in stale:
-            _keep(old, name, parts)
-            continue
-        workspace.report(Note(f"resolving {name}", level="debug"))
-        if isinstance(request, PathRequest):
-            parts.add([_path_tree(workspace, project, name, request)], (), ())
-        else:
-            resolution = resolve(name, request, platforms, context)
-            parts.add(resolution.trees, resolution.sources, resolution.suites)
+                stale |= {
+                    f"tools.{key}" for key, tool in manifest.toolchain.tools.items() if tool.from_ == "pypi"
+                }
 
 
 def _path_tree(workspace: Workspace, project: Project, name: str, request: PathRequest) -> LockedTree:
@@ -175,8 +181,8 @@ def _path_tree(workspace: Workspace, project: Project, name: str, request: PathR
     return LockedTree(name=name, platform="any", unpack="path", mount=mount, digest=digest)
 
 
-def _keep(old: Lock, name: str, parts: _Parts) -> None:
-    """Take a tree of the old lock over with its sources and the indexes that those came from."""
+def _kept(old: Lock, name: str) -> Resolution | None:
+    """A tree of the old lock with its sources and the indexes that those came from; None where it has none."""
     trees = [tree for tree in old.trees if tree.name == name]
     ids = {tree.id for tree in trees}
     sources = [
@@ -187,7 +193,19 @@ def _keep(old: Lock, name: str, parts: _Parts) -> None:
     suites = [
         suite for suite in old.suites if any(f"distro={suite.codename}" in source.purl for source in sources)
     ]
-    parts.add(trees, sources, suites)
+    return Resolution(tuple(trees), tuple(sources), tuple(suites)) if trees else None
+
+
+def _same(before: Resolution, after: Resolution) -> bool:
+    """Whether two resolutions are of the same bytes and say the same of them."""
+    return _gist(before) == _gist(after)
+
+
+def _gist(resolution: Resolution) -> tuple[object, ...]:
+    trees = {tree.id: _bare(tree) for tree in resolution.trees}
+    return trees, {
+        (source.purl, source.location, source.at, source.identity) for source in resolution.sources
+    }
 
 
 def _derive_trees(manifest: Manifest, platforms: Sequence[Platform], parts: _Parts) -> None:
@@ -229,6 +247,15 @@ def _with_known_digests(old: Lock | None, parts: _Parts, manifest: Manifest) -> 
             tree = tree.model_copy(update={"digest": before.digest})
         result.append(tree)
     return result
+
+
+def _with_known_sha256(old: Lock | None, sources: Iterable[Source]) -> list[Source]:
+    """The sources with the SHA-256 that materialising the old lock found of those bound otherwise."""
+    known = {source.identity: source.sha256 for source in (old.sources if old else ())}
+    return [
+        source.model_copy(update={"sha256": source.sha256 or known.get(source.identity)})
+        for source in sources
+    ]
 
 
 def _bare(tree: LockedTree) -> LockedTree:

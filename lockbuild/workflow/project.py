@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lockbuild
-from lockbuild.errors import StaleLockError, UsageError
+from lockbuild.errors import InvalidFileError, Problem, StaleLockError, UsageError
 from lockbuild.model.belonging import misfits
 from lockbuild.model.lock import InputValue, Lock, ManifestRecord
 from lockbuild.model.lockfile import dumps, loads
@@ -36,7 +36,10 @@ def load_project(paths: ProjectPaths) -> Project:
     project = validate(ProjectFile, _toml(paths.manifest), str(paths.manifest))
     file = _toolchain_file(project.project.toolchain, paths)
     toolchain = validate(Toolchain, _toml(file), str(file))
-    return Project(paths, Manifest(project=project, toolchain=toolchain), file)
+    manifest = Manifest(project=project, toolchain=toolchain)
+    if wrong := [Problem(*text.split(": ", 1)) for text in manifest.misdirected()]:
+        raise InvalidFileError(str(paths.manifest), wrong)
+    return Project(paths, manifest, file)
 
 
 def load_lock(paths: ProjectPaths) -> Lock:

@@ -19,6 +19,7 @@ from lockbuild.store import Store
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.sandbox.backend import Backend
+    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
     from lockbuild.transport.http import Http
 
 MANIFEST_NAME = "lockbuild.toml"
@@ -52,6 +53,13 @@ class Workspace:
         from lockbuild.transport.http import Http
 
         return Http(self.config, offline=self.offline, report=self.report)
+
+    @cached_property
+    def git(self) -> GitRepositories:
+        """The git repositories that were met, cached in the store."""
+        from lockbuild.transport.git import GitRepositories
+
+        return GitRepositories(self.store.root / "git", self.config, offline=self.offline, report=self.report)
 
     def hold_store(self) -> None:
         """Keep a garbage collection by another process from taking what this command uses, until `close`."""

@@ -17,6 +17,7 @@ from lockbuild.model.requests.fields import Environment, MountPath, Name, Relati
 from lockbuild.model.requests.git import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.model.requests.npm import NpmTool
 from lockbuild.model.requests.pypi import PypiRequest, PypiTool
+from lockbuild.model.requests.request import Request
 
 ToolRequest = Annotated[
     ArchiveTool | DawnTool | DebianTool | EmsdkTool | GitTool | NpmTool | PortTool | PypiTool,
@@ -26,7 +27,6 @@ SourceRequest = Annotated[
     ArchiveRequest | DawnRequest | DebianSourceRequest | GitRequest | PathRequest,
     Field(discriminator="from_"),
 ]
-Request = DebianBase | ToolRequest | SourceRequest
 
 __all__ = [
     "ArchiveRequest",

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lockbuild.model.base import FileModel
 from lockbuild.model.requests.fields import RelativePath, Sha256
+from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
 
-class ArchiveRequest(FileModel):
+class ArchiveRequest(Request):
     """``from = "archive"``: an archive at a URL with a known SHA-256."""
 
     from_: Literal["archive"]
@@ -34,7 +34,7 @@ class ArchiveTool(Tool, ArchiveRequest):
     """A tool from an archive."""
 
 
-class PathRequest(FileModel):
+class PathRequest(Request):
     """``from = "path"``: a directory of the project, locked by its tree digest."""
 
     from_: Literal["path"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from lockbuild.model.base import FileModel
 from lockbuild.model.requests.fields import DebianPackage, Name, SnapshotTime, WantedDebianPackage
+from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
 
-class DebianBase(FileModel):
+class DebianBase(Request):
     """``[base.debian]``: the closure of some packages of a Debian suite, as the root file system."""
 
     suite: Name
@@ -24,7 +25,7 @@ class DebianBase(FileModel):
     """Accept a signed index that is past its Valid-Until; the lock records it."""
 
 
-class DebianSourceRequest(FileModel):
+class DebianSourceRequest(Request):
     """``from = "debian-source"``: the upstream archive of a Debian source package."""
 
     from_: Literal["debian-source"]
@@ -46,3 +47,7 @@ class DebianTool(Tool, DebianBase):
 
     from_: Literal["debian"]
     """Packages of a Debian suite."""
+
+    def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
+        """The base: what it has is left out."""
+        return ("base",)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from lockbuild.model.requests.fields import Name
+from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
 
@@ -34,3 +36,10 @@ class PortTool(Tool):
     """SHA-512 of that version's archive; without it the archive is trusted on first use."""
     of: Name | None = None
     """The tool that is the Emscripten whose pin counts; by default the only one there is, else that of the base."""
+
+    def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
+        """The Emscripten whose pin counts; where the toolchain has no SDK, the base that has it."""
+        if self.of is not None:
+            return (f"tools.{self.of}",)
+        sdks = [name for name, tool in tools.items() if isinstance(tool, EmsdkTool)]
+        return tuple(f"tools.{name}" for name in sdks) or ("base",)

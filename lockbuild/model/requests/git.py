@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from lockbuild.model.base import FileModel
 from lockbuild.model.requests.fields import GitUrl, Name, RelativePath, Revision
+from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
 
-class GitContents(FileModel):
+class GitContents(Request):
     """What of a commit is wanted."""
 
     submodules: bool | list[RelativePath] = False
@@ -38,6 +39,10 @@ class DawnRequest(GitContents):
     """Dawn's repository, at the tag that is the version of emdawnwebgpu."""
     of: Name = "emdawnwebgpu"
     """The tool whose version names the tag."""
+
+    def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
+        """The port."""
+        return (f"tools.{self.of}",)
 
 
 class GitTool(Tool, GitRequest):

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from lockbuild.model.base import FileModel
 from lockbuild.model.requests.fields import requirement
+from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
 
-class PypiRequest(FileModel):
+class PypiRequest(Request):
     """``from = "pypi"``: wheels for a requirement and what it depends on."""
 
     from_: Literal["pypi"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lockbuild.model.base import FileModel
 from lockbuild.model.requests.fields import Environment, MountPath
+from lockbuild.model.requests.request import Request
 
 
-class Tool(FileModel):
+class Tool(Request):
     """What every tool can say beside where it comes from."""
 
     mount: MountPath | None = None

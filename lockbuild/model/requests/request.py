@@ -1,0 +1,18 @@
+"""What every request can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lockbuild.model.base import FileModel
+
+
+class Request(FileModel):
+    """Something that a manifest asks for."""
+
+    def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
+        """The manifest keys (``base``, ``tools.NAME``) that are resolved before this one, whose result decides it.
+
+        ``tools`` are all tools of the toolchain by name. A key that is not there is a fault of the manifest.
+        """
+        return ()

@@ -1,0 +1,104 @@
+"""What is resolved after what, and references that lead nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockbuild.errors import InvalidFileError
+from lockbuild.model.manifest import Manifest, ProjectFile, Toolchain
+from lockbuild.model.read import validate
+
+EMSDK = {"from": "emsdk", "version": "4.0.19"}
+PORT = {"from": "port"}
+DAWN = {"from": "dawn"}
+PYPI = {"from": "pypi", "requirement": "ninja"}
+
+
+def toolchain(**tools: dict[str, Any]) -> Toolchain:
+    data = {
+        "schema": 1,
+        "name": "t",
+        "platforms": ["linux/amd64"],
+        "base": {"debian": {"suite": "forky"}},
+        "tools": tools,
+    }
+    return validate(Toolchain, data, "toolchain.toml")
+
+
+def manifest(tools: dict[str, Any], sources: dict[str, Any] | None = None) -> Manifest:
+    data = {
+        "project": {"name": "p", "toolchain": "t"},
+        "targets": {"t": {"steps": ["true"], "outputs": ["a"]}},
+        "sources": sources or {},
+    }
+    return Manifest(project=validate(ProjectFile, data, "lockbuild.toml"), toolchain=toolchain(**tools))
+
+
+def test_a_port_comes_after_its_sdk_and_dawn_after_the_port() -> None:
+    found = manifest({"dawn": DAWN, "emdawnwebgpu": PORT, "emscripten": EMSDK})
+    assert list(found.requests()) == ["base", "tools.emscripten", "tools.emdawnwebgpu", "tools.dawn"]
+
+
+def test_without_an_sdk_a_port_needs_the_base() -> None:
+    found = manifest({"zlib": PORT})
+    assert found.needs(found.toolchain.tools["zlib"]) == ("base",)
+
+
+def test_a_source_can_need_a_tool() -> None:
+    found = manifest({"webgpu": PORT}, {"dawn": {"from": "dawn", "of": "webgpu"}})
+    assert list(found.requests()) == ["base", "tools.webgpu", "sources.dawn"]
+    assert list(found.misdirected()) == []
+
+
+@given(st.permutations(["emscripten", "emdawnwebgpu", "dawn", "ninja", "cmake"]))
+def test_every_order_of_the_file_gives_needs_first_and_keeps_the_rest(names: list[str]) -> None:
+    kinds = {"emscripten": EMSDK, "emdawnwebgpu": PORT, "dawn": DAWN, "ninja": PYPI, "cmake": PYPI}
+    found = manifest({name: kinds[name] for name in names})
+    order = list(found.requests())
+    assert sorted(order) == sorted(["base", *(f"tools.{name}" for name in names)])
+    for key, request in found.requests().items():
+        assert all(order.index(need) < order.index(key) for need in found.needs(request))
+    free = [name for name in names if kinds[name] is PYPI]
+    assert [name for name in order if name in {f"tools.{n}" for n in free}] == [f"tools.{n}" for n in free]
+
+
+@pytest.mark.parametrize(
+    ("tools", "problem"),
+    [
+        (
+            {"emdawnwebgpu": {**PORT, "of": "emsdk"}, "emscripten": EMSDK},
+            "tools.emdawnwebgpu.of: there is no tool 'emsdk'; name an Emscripten SDK (there is: emscripten)",
+        ),
+        (
+            {"zlib": {**PORT, "of": "zlib"}},
+            "tools.zlib.of: the tool 'zlib' is not an Emscripten SDK",
+        ),
+        (
+            {"zlib": PORT, "a": EMSDK, "b": EMSDK},
+            "tools.zlib.of: is required where there are several Emscripten SDKs: a, b",
+        ),
+        (
+            {"dawn": DAWN},
+            "tools.dawn.of: there is no tool 'emdawnwebgpu'; name an Emscripten port",
+        ),
+        (
+            {"dawn": {**DAWN, "of": "dawn"}, "zlib": PORT},
+            "tools.dawn.of: the tool 'dawn' is not an Emscripten port (there is: zlib)",
+        ),
+    ],
+)
+def test_references_that_lead_nowhere(tools: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidFileError) as caught:
+        toolchain(**tools)
+    assert [str(item) for item in caught.value.problems] == [problem]
+
+
+def test_references_of_sources_that_lead_nowhere() -> None:
+    found = manifest({"ninja": PYPI}, {"dawn": DAWN})
+    assert list(found.misdirected()) == [
+        "sources.dawn.of: there is no tool 'emdawnwebgpu'; name an Emscripten port"
+    ]
