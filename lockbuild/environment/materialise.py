@@ -123,6 +123,15 @@ def _archive(
             archive(file, root, mount=root_of(tree), strip=tree.strip, name=source.location)
 
 
+def _npm(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.npm_cache import npm_cache
+
+    with _task(tree, report):
+        npm_cache(sources, files, root, mount=root_of(tree))
+
+
 @contextmanager
 def _task(tree: LockedTree, report: Reporter) -> Iterator[None]:
     key = f"unpack {tree.id}"
@@ -137,4 +146,5 @@ UNPACKERS: Mapping[Unpack, Unpacker] = {
     "debian-root": _debian_root,
     "wheels": _wheels,
     "archive": _archive,
+    "npm": _npm,
 }

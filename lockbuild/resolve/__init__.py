@@ -17,6 +17,7 @@ from lockbuild.model.requests import (
     ArchiveTool,
     DebianBase,
     DebianSourceRequest,
+    NpmTool,
     PypiTool,
     Request,
 )
@@ -29,6 +30,7 @@ __all__ = ["Resolution", "ResolveContext", "TargetPython", "resolve", "target_of
 _PROVIDERS: dict[type[Request], str] = {
     DebianBase: "debian.base",
     DebianSourceRequest: "debian.source",
+    NpmTool: "npm.provider",
     PypiTool: "pypi.provider",
     ArchiveTool: "archive",
     ArchiveRequest: "archive",
