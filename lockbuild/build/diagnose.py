@@ -6,6 +6,7 @@ Only what a tool says in a stable phrase is recognised; everything else is left 
 from __future__ import annotations
 
 import re
+import signal
 
 _MISSING_LIBRARY = re.compile(
     r"FROZEN_CACHE[^\n]*?(?:cache file is missing|missing)[^\n]*?[\"']([^\"'\n]+)[\"']"
@@ -17,6 +18,7 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 _NOT_FOUND = re.compile(r"(?:sh: )?(?:\d+: )?(?:line \d+: )?([\w.+/-]+): (?:command )?not found")
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _READ_ONLY = re.compile(r"(\S+): Read-only file system|Read-only file system: '([^']+)'")
 
 
@@ -41,4 +43,10 @@ def diagnose(output: str, status: int) -> str | None:
     if match := _READ_ONLY.search(output):
         path = match.group(1) or match.group(2)
         return f"{path} is an input and read-only: write below $BUILD"
+    if _DISK_FULL.search(output):
+        return "builds write to the disk that has the store: free some space there, or name another --store"
+    if status == 128 + signal.SIGKILL:
+        return (
+            "it was killed, most likely because memory ran out: see `dmesg`, or let it run fewer jobs at once"
+        )
     return None

@@ -87,12 +87,30 @@ def materialise(store: Store, tree: LockedTree, sources: Sequence[Source], *, re
                 hint="the lock was edited, or recorded by something else; lock again with --materialise",
             )
         return known
-    files = [store.verified_blob(source_blob(store, source)) for source in sources]
+    files = _verified(store, sources)
     with store.new_tree() as staged:
         unpacker(tree, sources, files, staged.path, report)
         digest = staged.commit(tree.digest)
     store.remember(key, digest)
     return digest
+
+
+def _verified(store: Store, sources: Sequence[Source]) -> list[Path]:
+    """The files of ``sources``, hashed again; one IntegrityError for all that are damaged, which are removed."""
+    files: list[Path] = []
+    damaged: list[tuple[Source, IntegrityError]] = []
+    for source in sources:
+        try:
+            files.append(store.verified_blob(source_blob(store, source)))
+        except IntegrityError as error:
+            damaged.append((source, error))
+    if len(damaged) == 1:
+        source, reason = damaged[0]
+        raise IntegrityError(reason.what, on=source.purl, hint=reason.hint)
+    if damaged:
+        lines = "".join(f"\n  {source.purl}: {reason.what}" for source, reason in damaged)
+        raise IntegrityError(f"{len(damaged)} sources cannot be used{lines}", hint=damaged[0][1].hint)
+    return files
 
 
 def _debian_root(

@@ -66,9 +66,9 @@ class Store:
             with self._writing("cannot remove a damaged blob"):
                 discard(self._layout, [path])
             raise IntegrityError(
-                f"the blob in the store has the digest {found}; it was damaged, and is now removed",
-                on=str(digest),
-                hint="run `lockbuild sync` to fetch it again, and `lockbuild store verify` for the rest",
+                f"its file in the store was damaged (digest {found}, not {digest}), and is now removed",
+                on=str(path),
+                hint="run `lockbuild sync` to fetch it again, and `lockbuild store verify` to look at the rest",
             )
         return path
 

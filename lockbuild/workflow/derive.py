@@ -97,7 +97,11 @@ def _run(
         backend.session(spec) as session,
         log_file.open("xb") as log,
     ):
-        run_steps(plan, session, log, report=workspace.report)
+        try:
+            run_steps(plan, session, log, report=workspace.report)
+        except BuildError as error:
+            hint = f"{error.hint}\n" if error.hint else ""
+            raise BuildError(error.what, on=error.on, hint=f"{hint}log: {log_file}") from None
         destination = staged.path / tree.mount.removeprefix("/")
         destination.mkdir(parents=True)
         session.export(tree.mount, destination)

@@ -22,6 +22,8 @@ from lockbuild.build.diagnose import diagnose
         ("/bin/sh: 1: meson: not found\n", 127, "'meson' is not in the environment"),
         ("bash: line 1: autoconf: command not found\n", 127, "'autoconf' is not in the environment"),
         ("touch: cannot touch '/build/source/x': Read-only file system\n", 1, "'/build/source/x'"),
+        ("head: standard output: No space left on device\n", 1, "name another --store"),
+        ("", 137, "memory ran out"),
         ("OSError: [Errno 30] Read-only file system: '/build/source/x'\n", 1, "/build/source/x is an input"),
     ],
 )
