@@ -1,0 +1,323 @@
+"""Git repositories: what their references mean, and what is in their commits, fetched no more than is needed.
+
+Repositories are named by their canonical URL; where they are really asked is configuration (mirrors), and what
+comes is verified by its object ids, here and not only by git: the ids of commit, trees and files are hashed again
+whenever they are read. See gitprotocol-v2(5) for shallow and partial fetches.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from lockbuild.config import Config
+from lockbuild.config.urls import redact
+from lockbuild.errors import FetchError, ResolveError
+from lockbuild.events import Note, Reporter, silent
+from lockbuild.transport import git_refs
+from lockbuild.transport.failures import NotFoundError, OfflineError, TransferError
+from lockbuild.transport.git_cache import CachedRepository
+from lockbuild.transport.git_fetch import GitFetch
+from lockbuild.transport.git_objects import (
+    Commit,
+    Entry,
+    MissingObjectsError,
+    Objects,
+    absent,
+    is_object_id,
+    reading,
+)
+from lockbuild.transport.git_place import Surroundings, fault_of
+from lockbuild.transport.git_process import Git
+from lockbuild.transport.git_refs import Revision
+
+__all__ = ["Commit", "Contents", "Entry", "GitRepositories", "Revision"]
+
+_COPIES: Mapping[str, tuple[str, ...]] = {
+    # Its publisher keeps both alike; releases are tagged in the second.
+    "https://dawn.googlesource.com/dawn": ("https://github.com/google/dawn",),
+}
+"""Public copies of repositories by their canonical URL: asked after it."""
+_Result = TypeVar("_Result")
+_Seen = dict[bytes, list[Entry]]
+_Failures = list[TransferError]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A commit with all its entries (without those of submodules), and the content of each tree by its id."""
+
+    commit: Commit
+    entries: tuple[Entry, ...]
+    trees: Mapping[str, bytes]
+
+
+class GitRepositories:
+    """Reads repositories, which are kept below ``cache``. Thread-safe.
+
+    ``offline`` leaves only what is cached, and file:// places. Every method raises FetchError where a repository
+    cannot be read, IntegrityError where it is not sound, and names the URL.
+    """
+
+    def __init__(
+        self, cache: Path, config: Config, *, offline: bool = False, report: Reporter = silent
+    ) -> None:
+        self._cache = cache
+        self._config = config
+        self._offline = offline
+        self._report = report
+        self._git = Git(cache)
+        self._surroundings = Surroundings(config, cache)
+        self._lock = threading.Lock()
+        self._refs: dict[str, dict[str, str]] = {}  # by place
+        self._contents: dict[tuple[str, str], Contents] = {}
+
+    # References
+
+    def refs(self, url: str) -> Mapping[str, str]:
+        """Full name -> commit id of every tag (annotated ones peeled) and branch, as the first place says."""
+        return self._asking(url, lambda place: self._refs_at(place, url))
+
+    def resolve(self, url: str, rev: str) -> str:
+        """The commit that ``rev`` means: a tag, else a branch, else a full commit id, taken as it is.
+
+        ResolveError with what is like it where there is none.
+        """
+        return self.revision(url, rev).commit
+
+    def revision(self, url: str, rev: str) -> Revision:
+        """The same, with the reference that says so."""
+        if is_object_id(rev):
+            return Revision(rev, None)
+        known: dict[str, str] = {}
+
+        def look(place: str) -> Revision:
+            refs = self._refs_at(place, url)
+            known.update(refs)
+            found = git_refs.find(refs, rev) or git_refs.find(self._named_at(place, url, rev), rev)
+            if found is None:
+                raise NotFoundError(f"there is no tag or branch {rev!r}", on=redact(place))
+            return found
+
+        try:
+            return self._asking(url, look)
+        except NotFoundError:
+            if not known:
+                raise
+            raise git_refs.unknown(known, rev, redact(url)) from None
+
+    # Commits
+
+    def commit(self, url: str, commit: str) -> Commit:
+        """The commit itself; fetches it with its trees where it is not cached."""
+        with self._objects(url, commit) as objects:
+            return objects.commit(commit)
+
+    def time(self, url: str, commit: str) -> datetime:
+        """When it was committed (aware, UTC)."""
+        return self.commit(url, commit).time
+
+    def read(self, url: str, commit: str, path: str) -> bytes | None:
+        """One file of a commit (of a symbolic link its target); None where there is none. At most 64 MiB."""
+        return self.read_all(url, commit, [path]).get(path)
+
+    def read_all(self, url: str, commit: str, paths: Iterable[str]) -> dict[str, bytes]:
+        """Those of the files that there are; all that is missing is fetched at once."""
+        with self._objects(url, commit) as objects:
+            tree = objects.commit(commit).tree
+            seen: _Seen = {}
+            found = {path: self._find(objects, tree, path, seen) for path in paths}
+        files = {
+            path: entry.object_id
+            for path, entry in found.items()
+            if entry is not None and entry.kind in ("file", "executable", "symlink")
+        }
+        self._fetch_blobs(url, commit, {oid: os.fsencode(path) for path, oid in files.items()})
+        with self._objects(url, commit) as objects:
+            data = dict(objects.several(dict.fromkeys(files.values()), "blob"))
+        return {path: data[oid] for path, oid in files.items()}
+
+    def list(self, url: str, commit: str, directory: str) -> list[str]:
+        """The names of the files in a directory of a commit, sorted; empty where there is no such directory."""
+        with self._objects(url, commit) as objects:
+            tree = objects.commit(commit).tree
+            if directory.strip("/"):
+                entry = self._find(objects, tree, directory, {})
+                if entry is None or entry.kind != "directory":
+                    return []
+                tree = entry.object_id
+            return sorted(
+                os.fsdecode(entry.path)
+                for entry in objects.tree(tree)
+                if entry.kind in ("file", "executable", "symlink")
+            )
+
+    def contents(self, url: str, commit: str) -> Contents:
+        """Every entry of a commit, in no order; its files are not fetched."""
+        with self._lock:
+            known = self._contents.get((url, commit))
+        if known is None:
+            with self._objects(url, commit) as objects:
+                about = objects.commit(commit)
+                entries, trees = objects.all_trees(about.tree)
+            known = Contents(about, tuple(entries), trees)
+            with self._lock:
+                self._contents[url, commit] = known
+        return known
+
+    @contextmanager
+    def files(
+        self, url: str, commit: str, entries: Sequence[Entry]
+    ) -> Iterator[Iterator[tuple[int, Iterator[bytes]]]]:
+        """Size and content of the file (or target of the link) of each entry, in order.
+
+        Each content has to be read before the next; it is hashed on the way.
+        """
+        self._fetch_blobs(url, commit, {entry.object_id: entry.path for entry in entries})
+        with self._objects(url, commit) as objects:
+            stream = objects.stream(entry.object_id for entry in entries)
+            yield ((size, chunks) for _, size, chunks in stream)
+
+    def has(self, url: str, commit: str) -> bool:
+        """Whether the commit and its trees are cached."""
+        return CachedRepository(self._cache, _key(url), "trees").has(commit)
+
+    def stop(self) -> None:
+        """End every git that runs, also from another thread; nothing can be fetched any more."""
+        self._git.stop()
+
+    # What is below
+
+    def _find(self, objects: Objects, tree: str, path: str, seen: _Seen) -> Entry | None:
+        found: Entry | None = None
+        at = b""
+        for part in os.fsencode(path.strip("/")).split(b"/"):
+            if found is not None and found.kind != "directory":
+                return None
+            if at not in seen:
+                seen[at] = objects.tree(found.object_id if found else tree, at)
+            at = at + b"/" + part if at else part
+            found = next((entry for entry in seen[at.rpartition(b"/")[0]] if entry.path == at), None)
+            if found is None:
+                return None
+        return found
+
+    @contextmanager
+    def _objects(self, url: str, commit: str) -> Iterator[Objects]:
+        repository = self._ensure(url, commit)
+        with reading(self._git, repository.path, redact(url)) as objects:
+            yield objects
+
+    def _ensure(self, url: str, commit: str) -> CachedRepository:
+        """The repository with the commit and its trees in it."""
+        repository = CachedRepository(self._cache, _key(url), "trees")
+        if not repository.has(commit):
+            with repository.filling(waiting=lambda: self._waits(url)):
+                if not repository.has(commit):
+                    self._asking(url, lambda place: self._fetcher(place).commit(repository, commit), commit)
+        return repository
+
+    def _fetch_blobs(self, url: str, commit: str, wanted: Mapping[str, bytes]) -> None:
+        """Bring the files with these ids (and for messages their paths) into the cache."""
+        repository = self._ensure(url, commit)
+        if not absent(self._git, repository.path, wanted):
+            return
+        with repository.filling(waiting=lambda: self._waits(url)):
+
+            def fetch(place: str) -> None:
+                missing = absent(self._git, repository.path, wanted)
+                if missing:
+                    self._fetcher(place).blobs(repository, commit, missing)
+                if left := absent(self._git, repository.path, missing):
+                    path = os.fsdecode(wanted[left[0]])
+                    raise NotFoundError(f"it lacks {path} (object {left[0]}) of {commit}", on=redact(place))
+
+            self._asking(url, fetch, commit)
+
+    def _fetcher(self, place: str) -> GitFetch:
+        network = self._config.network
+        return GitFetch(
+            self._git,
+            self._surroundings,
+            place,
+            timeout=network.timeout,
+            retries=network.retries,
+            report=self._report,
+        )
+
+    def _refs_at(self, place: str, url: str) -> dict[str, str]:
+        with self._lock:
+            known = self._refs.get(place)
+        if known is None:
+            known = git_refs.parse(self._fetcher(place).list(), redact(url))
+            with self._lock:
+                self._refs[place] = known
+        return known
+
+    def _named_at(self, place: str, url: str, rev: str) -> dict[str, str]:
+        """A reference that is neither a tag nor a branch, by its full name."""
+        if not rev.startswith("refs/"):
+            return {}
+        return git_refs.parse(self._fetcher(place).list(rev), redact(url))
+
+    def places(self, url: str) -> Sequence[str]:
+        """Where a repository is asked for, in order: what mirrors say of it or of public copies, else itself, them."""
+        urls = [url, *_COPIES.get(_key(url), ())]
+        mirrored = [self._config.places(each) for each in urls]
+        own = [places for each, places in zip(urls, mirrored, strict=True) if places != [each]]
+        return tuple(dict.fromkeys(place for places in own or mirrored for place in places))
+
+    def _asking(self, url: str, ask: Callable[[str], _Result], commit: str | None = None) -> _Result:
+        """What the first place says that has an answer; one error for all where none has."""
+        if fault := fault_of(url):
+            raise ResolveError(f"the URL of the repository cannot be used: {fault}", on=redact(url))
+        wanted = f"commit {commit}" if commit else "its references"
+        failures: _Failures = []
+        places = self.places(url)
+        for place in places:
+            if self._offline and not place.startswith("file://"):
+                continue
+            if fault := fault_of(place):
+                failures.append(TransferError(f"the mirror cannot be used: {fault}", on=redact(place)))
+                continue
+            try:
+                return ask(place)
+            except MissingObjectsError as error:
+                failures.append(NotFoundError(f"it lacks the object {error.object_ids[0]}", on=redact(place)))
+            except TransferError as error:
+                failures.append(error)
+        if self._offline and not any(not isinstance(error, NotFoundError) for error in failures):
+            raise OfflineError(
+                f"{wanted} would be fetched from {', '.join(map(redact, places))}, and the network must not be used",
+                on=redact(url),
+                hint="run once without --offline",
+            )
+        raise _verdict(failures, wanted, url)
+
+    def _waits(self, url: str) -> None:
+        self._report(Note(f"waiting for another process that fetches {redact(url)}"))
+
+
+def _verdict(failures: list[TransferError], wanted: str, url: str) -> FetchError:
+    gone = all(isinstance(failure, NotFoundError) for failure in failures)
+    if len(failures) == 1:
+        said = failures[0].what
+        if failures[0].on not in (None, redact(url)):
+            said = f"{failures[0].on}: {said}"
+    else:
+        said = "; ".join(f"{failure.on}: {failure.what}" for failure in failures)
+    hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
+    what = f"{wanted} cannot be had: {said}" if gone else f"{wanted} could not be fetched: {said}"
+    kind = type(failures[0]) if len({type(failure) for failure in failures}) == 1 else TransferError
+    return kind(what, on=redact(url), hint="; ".join(hints) or None)
+
+
+def _key(url: str) -> str:
+    """One name for the ways to write a URL."""
+    return url.rstrip("/").removesuffix(".git")
