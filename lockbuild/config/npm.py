@@ -2,8 +2,8 @@
 
 Follows npm's documented order (npmrc(5)): ``npm_config_*`` variables, the user's npmrc, the global one. A
 project's own npmrc is not asked: where a lock's bytes come from is no matter of the project. The files are read
-here because starting npm takes half a second; where they name no registry npm is asked for the one it has built
-in.
+here because starting npm takes half a second; where they name no registry, the one that the installed npm has built
+in is taken from it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,13 @@ from pathlib import Path
 from lockbuild.errors import UsageError
 
 _HINT = 'write the registry into lockbuild\'s config.toml: [npm] registry = "https://…"'
+_DEFINITIONS = (
+    "node_modules/@npmcli/config/lib/definitions/definitions.js",
+    "../@npmcli/config/lib/definitions/definitions.js",
+    "lib/utils/config/definitions.js",
+)
+"""Where npm defines its options, relative to its package: of version 10, of Debian's, of version 7."""
+_DEFAULT = re.compile(r"""\(\s*['"]registry['"]\s*,\s*\{\s*default:\s*['"`]([^'"`]+)['"`]""")
 _VARIABLE = re.compile(r"(?<!\\)\$\{([^}]+)\}")
 
 
@@ -77,7 +84,31 @@ def _parsed(text: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 @cache
 def _built_in(path: str) -> str:
-    """What npm says itself, asked in a directory that is no project."""
+    """The registry that the npm on ``path`` has built in: read from its files, else asked for in no project."""
+    url = _in_files_of_npm(path) or _asked(path)
+    if not re.match(r"https?://[^/\s]+\S*$", url):
+        raise UsageError("no npm registry is configured, and there is no npm to ask", hint=_HINT)
+    return url
+
+
+def _in_files_of_npm(path: str) -> str:
+    import shutil
+
+    program = shutil.which("npm", path=path)
+    if program is None:
+        return ""
+    package = Path(program).resolve().parent.parent
+    settings = dict(_parsed(_text(package / "npmrc"), {}))  # what whoever built the package chose
+    if settings.get("registry"):
+        return settings["registry"]
+    for place in _DEFINITIONS:
+        found = _DEFAULT.search(_text(package / place))
+        if found is not None:
+            return found[1]
+    return ""
+
+
+def _asked(path: str) -> str:
     import subprocess
 
     try:
@@ -92,8 +123,12 @@ def _built_in(path: str) -> str:
             text=True,
         )
     except (OSError, subprocess.TimeoutExpired):
-        done = None
-    url = done.stdout.strip() if done is not None and done.returncode == 0 else ""
-    if not re.match(r"https?://[^/\s]+\S*$", url):
-        raise UsageError("no npm registry is configured, and there is no npm to ask", hint=_HINT)
-    return url
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

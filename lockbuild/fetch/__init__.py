@@ -15,17 +15,22 @@ from lockbuild.fetch import deb
 from lockbuild.fetch.places import Places
 from lockbuild.fetch.run import Run
 from lockbuild.model.lock import Source, Suite
+from lockbuild.store.sources import has_source
 from lockbuild.transport.index import PackageIndexes
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
+    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
     from lockbuild.transport.http import Http
 
 __all__ = ["Fetcher"]
 
 
 class Fetcher:
-    """Fetches sources into ``store``. ``suites`` are the lock's: they say when a snapshot has a package."""
+    """Fetches sources into ``store``. ``suites`` are the lock's: they say when a snapshot has a package.
+
+    ``repositories`` is needed for sources that a commit binds.
+    """
 
     def __init__(
         self,
@@ -35,17 +40,19 @@ class Fetcher:
         *,
         report: Reporter = silent,
         suites: Sequence[Suite] = (),
+        repositories: GitRepositories | None = None,
     ) -> None:
         self._store = store
         self._http = http
         self._config = config
         self._report = report
+        self._repositories = repositories
         self._places = Places(config, PackageIndexes(http, config), deb.timestamps_of(suites))
 
     def missing(self, sources: Iterable[Source]) -> list[Source]:
         """What the store lacks, each digest once, in order."""
         unique = {source.identity: source for source in sources}
-        return [source for digest, source in unique.items() if not self._store.has_blob(digest)]
+        return [source for source in unique.values() if not has_source(self._store, source)]
 
     def fetch(self, sources: Iterable[Source]) -> None:
         """Bring everything that is missing into the store; nothing that came is lost, whatever happens.
@@ -55,5 +62,12 @@ class Fetcher:
         """
         missing = self.missing(sources)
         if missing:
-            run = Run(self._store, self._http, self._config, self._report, self._places, missing)
-            run.run()
+            Run(
+                self._store,
+                self._http,
+                self._config,
+                self._report,
+                self._places,
+                missing,
+                repositories=self._repositories,
+            ).run()

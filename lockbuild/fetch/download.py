@@ -121,12 +121,15 @@ class Downloader:
 
     def _from(self, url: str, source: Source, progress: FileProgress) -> None:
         """Everything that one place can give: resumed as long as it comes further, judged at the end."""
+        from lockbuild.store.partial import Binding
+
+        binding = Binding(source.identity, source.sha256, source.sha512)
         validator: str | None = None
         furthest = -1
         stalled = 0
         judged = False
         while True:
-            with self._store.partial(source.identity) as partial:
+            with self._store.partial(binding) as partial:
                 if partial.complete:
                     return  # another process was faster
                 if source.size is not None and partial.size > source.size:
@@ -135,7 +138,7 @@ class Downloader:
                 mixed = partial.size > 0
                 try:
                     if source.size is None or partial.size < source.size:
-                        body = self._http.stream(url, offset=partial.size, validator=validator)
+                        body = self._http.direct.stream(url, offset=partial.size, validator=validator)
                         validator = body.validator
                         mixed = mixed and body.resumed
                         with self._transfers.watching(body):
@@ -156,7 +159,7 @@ class Downloader:
                     # fault: judge the place by one transfer from the start.
                     if judged or not mixed:
                         raise IntegrityError(
-                            f"{source.purl}: {error.what}; the lock says {source.identity}",
+                            f"{source.purl}: {error.what}; the lock says {_bound(source)}",
                             on=redact(url),
                             hint=_HINT,
                         ) from None
@@ -189,3 +192,9 @@ class Downloader:
             self._transfers.check()
         if source.size is not None and size < source.size:
             raise BrokenTransferError(f"the transfer ended after {size} of {source.size} bytes", on=body.url)
+
+
+def _bound(source: Source) -> str:
+    """For people: the digests that the lock says."""
+    sha512 = None if source.sha512 is None else f"sha512:{source.sha512}"
+    return " and ".join(str(digest) for digest in (source.sha256, sha512) if digest is not None)

@@ -10,21 +10,23 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lockbuild.config import Config
+from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError, IntegrityError, LockbuildError
 from lockbuild.events import Finished, Reporter, Started
-from lockbuild.fetch import deb, pypi, url
+from lockbuild.fetch import deb, git, npm, pypi, url
 from lockbuild.fetch.download import Downloader, Failure, StoppedError, Transfers
 from lockbuild.fetch.places import Places
 from lockbuild.fetch.progress import OVERALL, FileProgress
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
-from lockbuild.transport.failures import NotFoundError, OfflineError, UnreachableError
+from lockbuild.transport.failures import NotFoundError, OfflineError, TransferError, UnreachableError
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
+    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
     from lockbuild.transport.http import Http
 
-_KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "generic": url}
+_KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "npm": npm, "generic": url}
 _PATIENCE = 2.0
 """Seconds that running transfers get to put down what they have when everything is called off."""
 
@@ -40,8 +42,13 @@ class Run:
         report: Reporter,
         places: Places,
         missing: list[Source],
+        *,
+        repositories: GitRepositories | None = None,
     ) -> None:
+        self._store = store
         self._http = http
+        self._config = config
+        self._repositories = repositories
         self._report = report
         self._places = places
         self._missing = missing
@@ -107,6 +114,8 @@ class Run:
         progress = FileProgress(source, self._report)
         try:
             failures = self._downloader.download(source, self._candidates(source), progress)
+            if failures is not None and source.commit is not None:
+                failures = self._from_repository(source, failures)
         except FetchError as error:  # the disk's: no other source will fare better
             self._failures[source.identity] = error
             self._hopeless.set()
@@ -119,19 +128,43 @@ class Run:
                 self._hopeless.set()  # each further source would wait for the same silence
 
     def _candidates(self, source: Source) -> Iterator[str]:
-        urls: Iterator[str] = _keeper(source).candidates(source, self._places)
-        return urls
+        """Every place, each once: those that go by the digest first, as they are the user's own."""
+        seen = set(self._by_digest(source))
+        yield from self._by_digest(source)
+        for wanted in _keeper(source).candidates(source, self._places):
+            for place in self._config.places(wanted):
+                if place not in seen:
+                    seen.add(place)
+                    yield place
+
+    def _by_digest(self, source: Source) -> list[str]:
+        sha256 = None if source.sha256 is None else source.sha256.hex
+        return self._config.places_of_digest(sha256=sha256, sha512=source.sha512)
+
+    def _from_repository(self, source: Source, failures: list[Failure]) -> list[Failure] | None:
+        if self._repositories is None:
+            return failures
+        try:
+            git.fetch(source, self._store, self._repositories)
+        except (TransferError, IntegrityError) as error:
+            return [*failures, error]
+        return None
 
     def _verdict(self, source: Source, failures: list[Failure]) -> LockbuildError:
         """One error for a source from what each place did wrong: wrong bytes weigh most."""
         keeper = _keeper(source)
-        for failure in failures:
-            if isinstance(failure, IntegrityError):
-                return failure
-        if self._http.offline:
-            return OfflineError(f"would come from {keeper.expectation(source, self._places)}", on=source.purl)
+        wrong = [failure for failure in failures if isinstance(failure, IntegrityError)]
+        if len(failures) == 1 and wrong:
+            return wrong[0]
+        if self._http.offline and not wrong:
+            places = [redact(place) for place in self._by_digest(source)]
+            where = " or ".join([*places, keeper.expectation(source, self._places)])
+            return OfflineError(f"would come from {where}", on=source.purl)
         tried = "; ".join(f"{failure.on}: {failure.what}" for failure in failures)
         hints = [failure.hint for failure in failures if failure.hint]
+        if wrong:
+            hint = "; ".join(dict.fromkeys(hints)) or None
+            return IntegrityError(f"no place has what was locked ({tried})", on=source.purl, hint=hint)
         gone = [failure for failure in failures if isinstance(failure, NotFoundError)]
         if gone or not failures:
             hints.append(keeper.HINT)
@@ -165,5 +198,7 @@ class Run:
 
 
 def _keeper(source: Source) -> ModuleType:
+    if source.commit is not None:
+        return git
     kind = source.purl.removeprefix("pkg:").partition("/")[0]
     return _KEEPERS.get(kind, url)

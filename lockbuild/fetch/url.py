@@ -20,4 +20,6 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
 
 def expectation(source: Source, places: Places) -> str:
     """For people: where the file would come from."""
-    return redact(source.url or source.purl)
+    if source.url is None:
+        return source.purl
+    return " or ".join(redact(place) for place in places.config.places(source.url))

@@ -17,7 +17,7 @@ from lockbuild.store.layout import Layout
 
 if TYPE_CHECKING:
     from lockbuild.store.collect import Collected, Stats
-    from lockbuild.store.partial import Partial
+    from lockbuild.store.partial import Binding, Partial
     from lockbuild.store.roots import Root
     from lockbuild.store.trees import StagingTree
     from lockbuild.store.verify import Damage
@@ -131,16 +131,18 @@ class Store:
         return digest
 
     def partial(
-        self, digest: Digest, *, waiting: Callable[[], None] | None = None
+        self, wanted: Digest | Binding, *, waiting: Callable[[], None] | None = None
     ) -> AbstractContextManager[Partial]:
-        """The download of the blob ``digest``, to begin or to go on with, for this thread alone.
+        """The download of a blob, to begin or to go on with, for this thread alone.
 
-        ``waiting`` is called if another is at it, before waiting for that.
+        ``wanted`` is its digest, or whatever else binds its bytes. ``waiting`` is called if another is at it,
+        before waiting for that.
         """
-        from lockbuild.store.partial import partial
+        from lockbuild.store.partial import Binding, partial
 
         self._prepare()
-        return partial(self._layout, digest, waiting)
+        binding = wanted if isinstance(wanted, Binding) else Binding(wanted, wanted)
+        return partial(self._layout, binding, waiting)
 
     def new_tree(self) -> AbstractContextManager[StagingTree]:
         """A tree to fill and commit. A full disk in the body is a FetchError."""
