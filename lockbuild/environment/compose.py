@@ -6,7 +6,7 @@ Of the caller's environment nothing is passed on; everything here is the same fo
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import UsageError
@@ -39,8 +39,9 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
     PATH has each tool's ``bin`` that exists, in order, before the system's directories. A tree's
     ``exports`` are added with ``$OUT`` as its mount point. Several trees' values of one variable whose
     name ends in PATH are joined with ``:`` in order; of any other variable they must agree, else
-    UsageError. IntegrityError where the store lacks a tree.
+    UsageError. A port that other ports need stands there once. IntegrityError where the store lacks a tree.
     """
+    trees = list(_standing(trees))
     mounted = tuple(
         MountedTree(name=tree.name, digest=digest, mount=tree.mount, root=store.tree_path(digest))
         for tree, digest in trees
@@ -72,3 +73,25 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
     ]
     variables["PATH"] = ":".join([*path, _SYSTEM_PATH])
     return Environment(platform=platform, trees=mounted, variables=dict(sorted(variables.items())))
+
+
+def _standing(trees: Sequence[tuple[LockedTree, Digest]]) -> Iterator[tuple[LockedTree, Digest]]:
+    """The trees without those for ports that others need (``tools.NAME+PORT``) and that stand there anyway.
+
+    A port that is a tool of its own goes before one that another port brings along; two that are brought along
+    must be the same.
+    """
+    own = {tree.mount for tree, _ in trees if "+" not in tree.name}
+    brought: dict[str, tuple[LockedTree, Digest]] = {}
+    for tree, digest in trees:
+        if "+" in tree.name:
+            other, known = brought.setdefault(tree.mount, (tree, digest))
+            if known != digest:
+                raise UsageError(
+                    f"{other.name.partition('+')[0]} and {tree.name.partition('+')[0]} need different ones",
+                    on=f"port {tree.mount}",
+                    hint="make a tool of that port, so that the manifest decides",
+                )
+            if other is not tree or tree.mount in own:
+                continue
+        yield tree, digest

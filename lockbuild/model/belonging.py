@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from lockbuild.model.environment import SOURCES_DIR
-from lockbuild.model.lock import Lock, LockedTree, Unpack
+from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import Manifest
 
 _WITH_EXPORTS: frozenset[Unpack] = frozenset({"debian-tool", "emsdk", "npm", "port"})
@@ -51,24 +52,27 @@ def _missing(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
 def _foreign(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
     names = set(tree_names(manifest))
     for tree in lock.trees:
-        if tree.name not in names or tree.platform not in ("any", *manifest.toolchain.platforms):
-            yield Misfit(tree.name, f"nothing asks for {tree.id}")
+        name, _, needed = tree.name.partition("+")
+        if name not in names or tree.platform not in ("any", *manifest.toolchain.platforms):
+            yield Misfit(name, f"nothing asks for {tree.id}")
             continue
-        mount, exports = _asked(tree, manifest)
+        mount, exports = _asked(name, manifest)
+        if needed:  # a port that the port needs, beside it
+            mount, exports = f"{PurePosixPath(mount).parent}/{needed}", {}
         if tree.mount != mount:
-            yield Misfit(tree.name, f"{tree.id} has the mount {tree.mount!r}, not {mount!r}")
-        own = tree.exports if tree.unpack in _WITH_EXPORTS else {}
+            yield Misfit(name, f"{tree.id} has the mount {tree.mount!r}, not {mount!r}")
+        own = tree.exports if tree.unpack in _WITH_EXPORTS and not needed else {}
         if tree.exports != {**own, **exports}:
-            yield Misfit(tree.name, f"{tree.id} has other exports")
+            yield Misfit(name, f"{tree.id} has other exports")
 
 
-def _asked(tree: LockedTree, manifest: Manifest) -> tuple[str, dict[str, str]]:
-    """Mount and exports that the manifest gives the tree."""
-    group, _, short = tree.name.partition(".")
+def _asked(name: str, manifest: Manifest) -> tuple[str, dict[str, str]]:
+    """Mount and exports that the manifest gives the tree of that name."""
+    group, _, short = name.partition(".")
     if group == "base":
         return "/", {}
     if group == "sources":
         return f"{SOURCES_DIR}/{short}", {}
-    mount = dict(manifest.toolchain.mounts())[tree.name]
+    mount = dict(manifest.toolchain.mounts())[name]
     owner = manifest.toolchain.tools[short] if group == "tools" else manifest.toolchain.derive[short]
     return mount, owner.exports

@@ -85,7 +85,10 @@ class LockedTree(FileModel):
     """A tree to materialise from its sources."""
 
     name: str
-    """Its key in the manifest: ``base``, ``tools.NAME``, ``derive.NAME``, ``sources.NAME``."""
+    """Its key in the manifest: ``base``, ``tools.NAME``, ``derive.NAME``, ``sources.NAME``.
+
+    Ports that a port needs stand beside it, as trees of their own: ``tools.NAME+PORT``.
+    """
     platform: Platform | AnyPlatform
     """What it is for; ``any`` where it is the same on all."""
     unpack: Unpack
@@ -102,6 +105,10 @@ class LockedTree(FileModel):
     """Variables for every process in the environment; ``$OUT`` is the mount point."""
     digest: Digest | None = None
     """Its tree digest, once it was materialised; binds every later sync."""
+
+    def belongs_to(self, key: str) -> bool:
+        """Whether it is the tree that the manifest asks for under ``key``, or a port that this one needs."""
+        return self.name.partition("+")[0] == key
 
     @property
     def id(self) -> str:

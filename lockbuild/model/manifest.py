@@ -115,7 +115,7 @@ class Toolchain(FileModel):
     def mounts(self) -> Iterator[tuple[str, str]]:
         """Each tool's key (``tools.cmake``) with the path where it is mounted."""
         for name, tool in self.tools.items():
-            yield f"tools.{name}", tool.mount or f"/opt/{name}"
+            yield f"tools.{name}", tool.place(name)
         for name, derive in self.derive.items():
             yield f"derive.{name}", derive.mount or f"/opt/{name}"
 

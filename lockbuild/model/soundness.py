@@ -23,7 +23,8 @@ _UNPACKS: Mapping[str, tuple[Unpack, ...]] = {
     "derive": ("derive",),
     "sources": ("archive", "git", "path"),
 }
-_NAME = re.compile(r"base|(?:tools|derive|sources)\.[A-Za-z0-9][A-Za-z0-9._-]*")
+_PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_NAME = re.compile(rf"base|tools\.{_PART}(?:\+{_PART})?|(?:derive|sources)\.{_PART}")
 _URL = re.compile(r"(?:https?|file|ssh)://\S+")
 
 
@@ -67,7 +68,7 @@ def _tree(key: str, tree: LockedTree, *, has_source: bool) -> Iterator[Problem]:
         yield Problem(f"{key}.name", f"{tree.name!r} is not base, tools.NAME, derive.NAME or sources.NAME")
         return
     group, _, short = tree.name.partition(".")
-    if tree.unpack not in _UNPACKS[group]:
+    if tree.unpack not in _UNPACKS[group] or ("+" in tree.name and tree.unpack != "port"):
         yield Problem(f"{key}.unpack", f"a tree called {tree.name} is not of the kind {tree.unpack!r}")
     if not _is_mount(tree.mount, group, short):
         yield Problem(f"{key}.mount", f"{tree.mount!r} is not a place where {tree.name} can stand")

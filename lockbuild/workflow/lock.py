@@ -169,7 +169,9 @@ def _resolve(
             if old is not None and any(target_of(old.sources, p) != found[p] for p in platforms):
                 # Another Python or glibc in the base: what was chosen for the old one may not run.
                 stale |= {
-                    f"tools.{key}" for key, tool in manifest.toolchain.tools.items() if tool.from_ == "pypi"
+                    f"tools.{key}"
+                    for key, tool in manifest.toolchain.tools.items()
+                    if tool.from_ in ("emsdk", "pypi")
                 }
 
 
@@ -183,7 +185,7 @@ def _path_tree(workspace: Workspace, project: Project, name: str, request: PathR
 
 def _kept(old: Lock, name: str) -> Resolution | None:
     """A tree of the old lock with its sources and the indexes that those came from; None where it has none."""
-    trees = [tree for tree in old.trees if tree.name == name]
+    trees = [tree for tree in old.trees if tree.belongs_to(name)]
     ids = {tree.id for tree in trees}
     sources = [
         source.model_copy(update={"trees": [tree for tree in source.trees if tree in ids]})

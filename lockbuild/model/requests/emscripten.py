@@ -11,6 +11,9 @@ from lockbuild.model.requests.fields import Name
 from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
+PORTS_DIR = "/opt/emscripten-ports"
+"""Where Emscripten finds ports (``EM_PORTS``)."""
+
 
 class EmsdkTool(Tool):
     """``from = "emsdk"``: a release of the Emscripten SDK, as emsdk would install it."""
@@ -21,6 +24,10 @@ class EmsdkTool(Tool):
     """``X.Y.Z``, ``X.Y.Z-asserts``, an alias (``latest``), or a range as ``>=4.0.10,<5``: its newest."""
     node: bool = True
     """Have the Node.js that the release is paired with, too."""
+
+    def place(self, name: str) -> str:
+        """By default /opt/emsdk, whatever its name: emsdk's configuration and scripts hold the path."""
+        return self.mount or "/opt/emsdk"
 
 
 class PortTool(Tool):
@@ -36,6 +43,10 @@ class PortTool(Tool):
     """SHA-512 of that version's archive; without it the archive is trusted on first use."""
     of: Name | None = None
     """The tool that is the Emscripten whose pin counts; by default the only one there is, else that of the base."""
+
+    def place(self, name: str) -> str:
+        """By default in /opt/emscripten-ports, under the name of the port: Emscripten looks for it so."""
+        return self.mount or f"{PORTS_DIR}/{self.port or name}"
 
     def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
         """The Emscripten whose pin counts; where the toolchain has no SDK, the base that has it."""

@@ -13,3 +13,7 @@ class Tool(Request):
     """Where it stands in the environment: a path below /opt; by default ``/opt/NAME``."""
     exports: Environment = {}
     """Variables for every process in the environment; ``$OUT`` in a value is the mount point."""
+
+    def place(self, name: str) -> str:
+        """Where the tool called ``name`` stands."""
+        return self.mount or f"/opt/{name}"

@@ -8,18 +8,14 @@ once, where their scope begins. Anything else is no constant, and says so with i
 from __future__ import annotations
 
 import ast
-import re
-import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-Value = str | int | bool | None | tuple["Value", ...] | dict[str, "Value"]
+from lockbuild.resolve.emscripten.templates import Value, braces, formatted, percent
 
 _LIMIT = 1 << 16
 """Characters of a string that is put together."""
 _DEPTH = 60
 """How deeply names and expressions may be nested."""
-_FORMAT = re.compile(r"(0?\d{1,2})?[ds]?")
-_PERCENT = re.compile(r"%(%|(?:\((\w+)\))?(0?\d{0,2})([sd]))")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -47,6 +43,7 @@ class Scope:
         self._outer = outer
         self._replacements = replacements or {}
         self._assigned: dict[str, ast.expr] = {}
+        self._known: dict[str, Value] = {}
         self._bound: dict[str, int] = {}
         for name in _bindings(node):
             self._bound[name] = self._bound.get(name, 0) + 1
@@ -77,22 +74,35 @@ class Scope:
             raise NotConstantError(node, f"{name} is not assigned in this file")
         if count > 1 or name not in self._assigned:
             raise NotConstantError(node, f"{name} is not assigned once and for all")
-        return self.value(self._assigned[name], depth)
+        if name not in self._known:  # and not each time again: two uses in each of sixty names are 2**60
+            self._known[name] = self.value(self._assigned[name], depth)
+        return self._known[name]
 
-    def literals(self, node: ast.expr) -> Iterator[str]:
-        """Names of the module that are written down as one value and that ``node`` is made of, each once or more."""
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name):
-                owner: Scope | None = self
-                while owner is not None and not owner._bound.get(inner.id):
-                    owner = owner._outer
-                written = owner._assigned.get(inner.id) if owner is not None else None
-                if owner is None or written is None:
+    def literals(self, node: ast.expr) -> set[str]:
+        """Names of the module that are written down as one value and that ``node`` is made of."""
+        found: set[str] = set()
+        seen: set[ast.expr] = set()
+        pending: list[tuple[ast.expr, Scope]] = [(node, self)]
+        while pending:
+            expression, scope = pending.pop()
+            seen.add(expression)
+            for inner in ast.walk(expression):
+                owner = scope._owner(inner.id) if isinstance(inner, ast.Name) else None
+                if owner is None or not isinstance(inner, ast.Name) or inner.id not in owner._assigned:
                     continue
+                written = owner._assigned[inner.id]
                 if owner._outer is None and not any(isinstance(part, ast.Name) for part in ast.walk(written)):
-                    yield inner.id
-                elif written is not node:
-                    yield from owner.literals(written)
+                    found.add(inner.id)
+                elif written not in seen:
+                    pending.append((written, owner))
+        return found
+
+    def _owner(self, name: str) -> Scope | None:
+        """The innermost scope that binds the name."""
+        scope: Scope | None = self
+        while scope is not None and not scope._bound.get(name):
+            scope = scope._outer
+        return scope
 
 
 def _bindings(scope: ast.AST) -> Iterator[str]:
@@ -182,7 +192,7 @@ class _Evaluation:
             raise NotConstantError(node, "its conversion is not known")
         value = self._inner(node.value)
         form = self._string(node.format_spec) if node.format_spec is not None else ""
-        return _formatted(node, value, form)
+        return _filled(node, lambda: formatted(value, form))
 
     def _dictionary(self, node: ast.Dict) -> dict[str, Value]:
         found: dict[str, Value] = {}
@@ -202,25 +212,7 @@ class _Evaluation:
 
     def _percent(self, node: ast.BinOp) -> str:
         template, values = self._string(node.left), self._inner(node.right)
-        given = list(values) if isinstance(values, tuple) else [values]
-
-        def piece(found: re.Match[str]) -> str:
-            if found[1] == "%":
-                return "%"
-            if found[2] is not None:
-                if not isinstance(values, dict) or found[2] not in values:
-                    raise NotConstantError(node, f"there is no value for {found[0]}")
-                return _formatted(node, values[found[2]], found[3] + found[4])
-            if isinstance(values, dict) or not given:
-                raise NotConstantError(node, f"there is no value for {found[0]}")
-            return _formatted(node, given.pop(0), found[3] + found[4])
-
-        if "%" in _PERCENT.sub("", template):
-            raise NotConstantError(node, "its format is not known")
-        result = _PERCENT.sub(piece, template)
-        if given and not isinstance(values, dict):
-            raise NotConstantError(node, "it has more values than places for them")
-        return _bounded(node, result)
+        return _bounded(node, _filled(node, lambda: percent(template, values)))
 
     def _item(self, node: ast.Subscript) -> Value:
         whole, key = self._inner(node.value), self._inner(node.slice)
@@ -258,38 +250,14 @@ class _Evaluation:
     def _format(self, node: ast.Call, template: str) -> str:
         given = [self._inner(argument) for argument in node.args]
         named = {str(keyword.arg): self._inner(keyword.value) for keyword in node.keywords}
-        result, turn = "", 0
-        try:
-            pieces = list(string.Formatter().parse(template))
-        except ValueError:
-            raise NotConstantError(node, "its format is not known") from None
-        for text, field, form, conversion in pieces:
-            result += text
-            if field is None:
-                continue
-            if conversion:
-                raise NotConstantError(node, "its conversion is not known")
-            index = turn if not field else int(field) if field.isdecimal() and len(field) < 4 else None
-            turn += not field
-            if index is not None and index < len(given):
-                result += _formatted(node, given[index], form or "")
-            elif field in named:
-                result += _formatted(node, named[field], form or "")
-            else:
-                raise NotConstantError(node, f"there is no value for {{{field}}}")
-        return _bounded(node, result)
+        return _bounded(node, _filled(node, lambda: braces(template, given, named)))
 
 
-def _formatted(node: ast.AST, value: Value, form: str) -> str:
-    """``format(value, form)`` for the few forms that are known: a width of two digits, ``d`` and ``s``."""
-    if not _FORMAT.fullmatch(form):
-        raise NotConstantError(node, f"the format {form!r} is not known")
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise NotConstantError(node, "a string or a number is needed")
+def _filled(node: ast.AST, fill: Callable[[], str]) -> str:
     try:
-        return format(str(value) if form.endswith("s") else value, form)
-    except ValueError:
-        raise NotConstantError(node, f"the format {form!r} does not fit") from None
+        return fill()
+    except ValueError as error:
+        raise NotConstantError(node, str(error)) from None
 
 
 def _bounded(node: ast.AST, text: str) -> str:

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lockbuild.errors import ResolveError
-from lockbuild.resolve.emscripten.constant import NotConstantError, Scope, Value
+from lockbuild.resolve.emscripten.constant import NotConstantError, Scope
 from lockbuild.resolve.emscripten.syntax import parse_python
+from lockbuild.resolve.emscripten.templates import Value
 
 LIMIT = 1 << 20
 """Bytes; the largest real port file has 15 thousand."""

@@ -78,7 +78,7 @@ def test_every_order_of_the_file_gives_needs_first_and_keeps_the_rest(names: lis
             "tools.zlib.of: the tool 'zlib' is not an Emscripten SDK",
         ),
         (
-            {"zlib": PORT, "a": EMSDK, "b": EMSDK},
+            {"zlib": PORT, "a": EMSDK, "b": {**EMSDK, "mount": "/opt/b"}},
             "tools.zlib.of: is required where there are several Emscripten SDKs: a, b",
         ),
         (
