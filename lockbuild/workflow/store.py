@@ -8,7 +8,7 @@ from lockbuild.errors import UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lockfile import loads
 from lockbuild.store.sources import known_blob
-from lockbuild.workflow.project import read_text
+from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
                 hint="restore the lock or remove it; nothing was removed from the store",
             ) from None
         blobs.update(filter(None, (known_blob(workspace.store, source) for source in lock.sources)))
+        blobs.update(source.identity for source in lock.sources)  # downloads under way go by it
         blobs.update(file.sha256 for outputs in lock.outputs.values() for file in outputs.files)
         for tree in lock.trees:
             if tree.digest is not None:

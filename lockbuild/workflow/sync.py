@@ -18,6 +18,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
 from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree
 from lockbuild.model.platform import Platform
+from lockbuild.store.sources import known_blob
 from lockbuild.workflow.derive import derive_tree
 from lockbuild.workflow.image import environment_image, image_in_engine, load_image
 from lockbuild.workflow.project import Project
@@ -29,8 +30,8 @@ class Synced:
     """What a lock was made into.
 
     ``image`` has the digests of its image, ``image_id`` is the one that an engine runs it by. ``trees`` has
-    every tree's digest by tree id, ``sources`` those of project sources by name; ``made`` names the trees that
-    had to be made.
+    every tree's digest by tree id, ``sources`` those of project sources by name; ``blobs`` the SHA-256 of what
+    was fetched by the identity of its source; ``made`` names the trees that had to be made.
     """
 
     environment: Environment
@@ -38,6 +39,7 @@ class Synced:
     image_id: Digest
     trees: dict[str, Digest]
     sources: dict[str, Digest]
+    blobs: dict[Digest, Digest]
     made: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
@@ -93,6 +95,11 @@ def sync(
             for tree in wanted
             if tree.name.startswith("sources.")
         },
+        blobs={
+            source.identity: blob
+            for source in lock.sources
+            if (blob := known_blob(workspace.store, source)) is not None
+        },
         made=tuple(made),
     )
 
@@ -102,8 +109,12 @@ def materialised(lock: Lock, synced: Synced) -> Lock:
     trees = [
         tree.model_copy(update={"digest": synced.trees.get(tree.id, tree.digest)}) for tree in lock.trees
     ]
+    sources = [
+        source.model_copy(update={"sha256": synced.blobs.get(source.identity, source.sha256)})
+        for source in lock.sources
+    ]
     environments = {**lock.environments, str(synced.environment.platform): synced.image}
-    return lock.model_copy(update={"trees": trees, "environments": environments})
+    return lock.model_copy(update={"trees": trees, "sources": sources, "environments": environments})
 
 
 def _from_sources(
@@ -136,10 +147,16 @@ def _from_sources(
 def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> None:
     from lockbuild.fetch import Fetcher
 
-    fetcher = Fetcher(
-        workspace.store, workspace.http, workspace.config, report=workspace.report, suites=lock.suites
-    )
     wanted = {source.identity: source for tree in trees for source in lock.sources_of(tree)}
+    commits = any(source.commit is not None for source in wanted.values())
+    fetcher = Fetcher(
+        workspace.store,
+        workspace.http,
+        workspace.config,
+        report=workspace.report,
+        suites=lock.suites,
+        repositories=workspace.git if commits else None,
+    )
     fetcher.fetch(wanted.values())
 
 
