@@ -151,6 +151,17 @@ def _parser() -> argparse.ArgumentParser:
     path.add_argument("name", metavar="NAME")
     verb("stats", "say what is in the store")
 
+    config = command("config", "say where bytes come from on this machine")
+    config_verbs = config.add_subparsers(metavar="VERB", title="verbs", required=True)
+    for name, text in (
+        ("show", "print every value that is in force, and where it comes from"),
+        ("path", "print which file the configuration is read from, whether it is there or not"),
+    ):
+        sub = config_verbs.add_parser(
+            name, help=text, description=text[:1].upper() + text[1:] + ".", parents=[common]
+        )
+        sub.set_defaults(verb=name)
+
     schema = command("schema", "print the JSON Schema of a file format")
     schema.add_argument("format", choices=["manifest", "toolchain", "lock", "config"])
     return parser

@@ -25,6 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     printer = Printer(as_json=arguments.json, quiet=arguments.quiet)
     if arguments.command == "schema":
         return _schema(arguments, printer)
+    if arguments.command == "config":
+        return _config(arguments, printer)
     with Progress(quiet=arguments.quiet, verbose=arguments.verbose) as progress:
         workspace = Workspace(
             store=Store(store_directory(arguments.store, os.environ)),
@@ -245,6 +247,19 @@ def _schema(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Workspace, Printer, Progress], int]] = {
+def _config(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
+    from lockbuild.config import config_path, load
+
+    path, _ = config_path(os.environ)
+    if arguments.verb == "path":
+        printer.config_path(path.absolute())
+        return ExitStatus.OK
+    from lockbuild.config.effective import effective
+
+    printer.config(path.absolute(), effective(load(os.environ), os.environ))
+    return ExitStatus.OK
+
+
     "lock": _lock,
     "sync": _sync,
     "build": _build,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lockbuild.errors import InvalidFileError, LockbuildError
 
 if TYPE_CHECKING:
+    from lockbuild.config.effective import Setting
     from lockbuild.model.lock import Lock
     from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison, FileComparison
     from lockbuild.store.collect import Collected, Stats
@@ -160,6 +161,24 @@ class Printer:
             "tree_bytes": stats.tree_bytes,
         }
         self._say(
+    def config_path(self, path: Path) -> None:
+        """Where the configuration is read from."""
+        self._say({"path": str(path), "exists": path.is_file()}, str(path))
+
+    def config(self, path: Path, settings: list[Setting]) -> None:
+        """The configuration that is in force."""
+        value = {
+            "path": str(path),
+            "exists": path.is_file(),
+            "settings": [{"key": s.key, "value": s.value, "origin": s.origin} for s in settings],
+        }
+        lines = [f"{path}{'' if path.is_file() else ' (there is no such file)'}"]
+        width = max(len(setting.origin) for setting in settings)
+        for setting in settings:
+            shown = "none" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
+            lines.append(f"  {setting.origin:<{width}}  {setting.key} = {shown}")
+        self._say(value, "\n".join(lines))
+
             value,
             f"{root}\n  {stats.blobs} blobs, {stats.blob_bytes / 1e6:.1f} MB\n"
             f"  {stats.trees} trees, {stats.tree_bytes / 1e6:.1f} MB",

@@ -44,16 +44,19 @@ def _resolved(config: Config, directory: Path) -> Config:
     def absolute(name: str | None) -> str | None:
         return None if name is None else str(directory / Path(name).expanduser())
 
-    changes: dict[str, Any] = {
-        "debian": config.debian.model_copy(update={"keyring": absolute(config.debian.keyring)}),
-        "network": config.network.model_copy(update={"ca": [absolute(name) for name in config.network.ca]}),
-        "hosts": [
+    changes: dict[str, Any] = {}
+    if config.debian.keyring is not None:
+        changes["debian"] = config.debian.model_copy(update={"keyring": absolute(config.debian.keyring)})
+    if config.network.ca:
+        authorities = [absolute(name) for name in config.network.ca]
+        changes["network"] = config.network.model_copy(update={"ca": authorities})
+    if config.hosts:
+        changes["hosts"] = [
             host.model_copy(
                 update={"client_cert": absolute(host.client_cert), "client_key": absolute(host.client_key)}
             )
             for host in config.hosts
-        ],
-    }
+        ]
     return config.model_copy(update=changes)
 
 
