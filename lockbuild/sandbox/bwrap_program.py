@@ -29,12 +29,23 @@ def find_program() -> Path | None:
 
 def why_unusable(program: Path) -> str | None:
     """Run it once as sessions do; None where that works, else what is wrong and the remedy."""
-    if (version := _version(program)) is not None and version < OLDEST:
-        return f"{program} is version {version[0]}.{version[1]}, too old; " + INSTALL
     inner = shutil.which("true") or "/bin/true"
     command = [
         *(str(program), "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000"),
-        *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", inner),
+        *(
+            "--clearenv",
+            "--cap-drop",
+            "ALL",
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--",
+            inner,
+        ),
     ]
     try:
         done = subprocess.run(
@@ -44,6 +55,8 @@ def why_unusable(program: Path) -> str | None:
         return f"{program} cannot be run: {error}"
     if done.returncode == 0:
         return None
+    if (version := _version(program)) is not None and version < OLDEST:
+        return f"{program} is version {version[0]}.{version[1]}, too old; " + INSTALL
     said = done.stdout.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
     return f"bubblewrap cannot make a sandbox here ({said}); {remedy(Path('/proc/sys'), said)}"
 

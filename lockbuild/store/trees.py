@@ -19,6 +19,9 @@ from lockbuild.store.durable import filling, storing, sync_directory, sync_files
 from lockbuild.store.layout import Layout
 from lockbuild.store.staging import staging
 
+_SMALL = 64 << 20
+"""Bytes that are hashed in less time than the disk may take to write what others wrote."""
+
 
 class StagingTree:
     """A tree in the making: fill the directory ``path`` (entries rooted at ``/``), then `commit`."""
@@ -40,7 +43,9 @@ class StagingTree:
         with storing("cannot store a tree", self.path), ThreadPoolExecutor(1) as pool:
             entries = scan(self.path, visit=make_canonical)
             make_canonical(os.fsencode(self.path), self.path.lstat())
-            synced = pool.submit(sync_filesystem, self.path)  # the disk works while we hash
+            # The disk works while we hash; but a source directory is hashed at once, and is mostly there already.
+            small = sum(entry.status.st_size for entry in entries) <= _SMALL
+            synced = None if small else pool.submit(sync_filesystem, self.path)
             digest = entries_digest(self.path, entries)
             if expected is not None and digest != expected:
                 raise IntegrityError(
@@ -49,7 +54,12 @@ class StagingTree:
                     "if that is intended, lock again",
                 )
             target = self._layout.tree(digest)
-            synced.result()
+            if synced is not None:
+                synced.result()
+            elif target.exists():
+                return digest
+            else:
+                sync_filesystem(self.path)
             try:
                 self.path.rename(target)
             except OSError as error:

@@ -169,7 +169,7 @@ def test_a_bwrap_that_may_not_make_namespaces(tmp_path: Path) -> None:
 
 def test_a_program_that_is_no_bwrap(tmp_path: Path) -> None:
     program = tmp_path / "bwrap"
-    program.write_text("#!/bin/sh\necho 'bubblewrap 0.4.1'\n")
+    program.write_text("#!/bin/sh\necho 'bubblewrap 0.4.1'; test \"$1\" = --version\n")
     program.chmod(0o755)
     assert "is version 0.4, too old" in (Bubblewrap(tmp_path, program=program).unavailable() or "")
     program.write_text("#!/bin/sh\necho 'bubblewrap 0.9.0'; echo broken >&2; exit 3\n")

@@ -16,7 +16,8 @@ import pytest
 from lockbuild.archive.canonical import tree_digest
 from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.model.digest import Digest
-from lockbuild.store import Store
+from lockbuild.store import Store, trees
+from lockbuild.store.durable import remove
 
 ABSENT = Digest.of(b"absent")
 
@@ -207,6 +208,34 @@ def test_a_tree_is_canonical_on_disk(store: Store, tmp_path: Path) -> None:
     assert modes == {"opt": 0o755, "tool": 0o755, "bin": 0o755, "run": 0o755, "data": 0o644, "link": 0o777}
     assert {entry.lstat().st_mtime_ns for entry in (path, *path.rglob("*"))} == {0}
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert leftovers(store) == []
+
+
+def test_a_tree_is_on_the_disk_before_it_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bool] = []
+
+    def sync(path: Path) -> None:
+        synced.append(any((store.root / "trees/sha256").iterdir()))
+
+    monkeypatch.setattr(trees, "sync_filesystem", sync)
+    for small in (trees._SMALL, 0):
+        monkeypatch.setattr(trees, "_SMALL", small)
+        with store.new_tree() as staged:
+            (staged.path / str(small)).write_bytes(b"data")
+            digest = staged.commit()
+        assert store.has_tree(digest)
+        remove(store.tree_path(digest))
+    assert synced == [False, False]
+
+
+def test_a_small_tree_that_is_there_waits_for_no_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = []
+    for _ in range(2):
+        with store.new_tree() as staged:
+            plant(staged.path)
+            digests.append(staged.commit())
+        monkeypatch.setattr(trees, "sync_filesystem", lambda path: pytest.fail("brought to the disk again"))
+    assert digests[0] == digests[1]
     assert leftovers(store) == []
 
 
