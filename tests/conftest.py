@@ -2,5 +2,6 @@
 
 from tests.support.engine import engine
 from tests.support.sandboxes import bubblewrap, busybox_spec, docker, sandbox
+from tests.support.worlds import forked, original, shared
 
-__all__ = ["bubblewrap", "busybox_spec", "docker", "engine", "sandbox"]
+__all__ = ["bubblewrap", "busybox_spec", "docker", "engine", "forked", "original", "sandbox", "shared"]

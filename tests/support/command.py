@@ -39,7 +39,7 @@ def lockbuild(
     argv = [sys.executable, "-m", "lockbuild", *map(str, arguments)]
     done = subprocess.run(
         argv,
-        env={**os.environ, "PYTHONPATH": str(_ROOT), **(environ or {})},
+        env={**os.environ, **python_path(), **(environ or {})},
         cwd=cwd,
         preexec_fn=preexec,
         capture_output=True,
@@ -51,6 +51,11 @@ def lockbuild(
     result = Result(["lockbuild", *map(str, arguments)], done)
     assert status is None or result.status == status, result
     return result
+
+
+def python_path() -> dict[str, str]:
+    """The variable by which Python finds the lockbuild that is tested."""
+    return {"PYTHONPATH": str(_ROOT)}
 
 
 _ROOT = Path(__file__).parents[2]

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from lockbuild.model.platform import Platform
-from tests.support.command import Result, lockbuild
+from tests.support.command import Result, lockbuild, python_path
 from tests.support.debian_archive import DebianArchive, signing_key
 from tests.support.http_server import Server
 
@@ -49,11 +50,14 @@ outputs = ["out.txt", "lib/*.txt"]
 
 @dataclass
 class TinyWorld:
-    """``directory`` holds project, store and configuration; ``server`` serves ``archive``."""
+    """``directory`` holds the project, and the store unless it is that of another world; ``server`` serves
+    ``archive``, and ``config`` points there."""
 
     directory: Path
     archive: DebianArchive
     server: Server
+    config: Path
+    shared_store: Path | None = None
 
     @property
     def project(self) -> Path:
@@ -61,11 +65,18 @@ class TinyWorld:
 
     @property
     def store(self) -> Path:
-        return self.directory / "store"
+        return self.shared_store or self.directory / "store"
 
     @property
     def environ(self) -> dict[str, str]:
-        return {"LOCKBUILD_CONFIG": str(self.directory / "config.toml")}
+        return {"LOCKBUILD_CONFIG": str(self.config)}
+
+    def fork(self, directory: Path, *, store: bool = False) -> TinyWorld:
+        """The same world with a copy of the project below ``directory``, and with ``store`` one of the store."""
+        shutil.copytree(self.project, directory / "project", symlinks=True)
+        if store:
+            subprocess.run(["cp", "-a", str(self.store), str(directory / "store")], check=True)
+        return TinyWorld(directory, self.archive, self.server, self.config, None if store else self.store)
 
     def run(
         self,
@@ -79,6 +90,11 @@ class TinyWorld:
         """Run lockbuild on the project."""
         common = ("--project", project or self.project, "--store", store or self.store, "--backend", backend)
         return lockbuild(*common, *arguments, status=status, environ={**self.environ, **(environ or {})})
+
+    @property
+    def process_environ(self) -> dict[str, str]:
+        """The environment in which `run` runs it, with the interpreter as PYTHON, for a test that starts it itself."""
+        return {**os.environ, **python_path(), **self.environ, "PYTHON": sys.executable}
 
     def edit(self, name: str, old: str, new: str) -> None:
         """Change a file of the project."""
@@ -124,4 +140,4 @@ def tiny_world(directory: Path) -> Iterator[TinyWorld]:
                 f'[debian]\nmirrors = ["{server.url}/debian"]\nsnapshot = "{server.url}/snapshot"\n'
                 f'keyring = "{keyring}"\nallow-expired = false\n[network]\nretries = 0\n'
             )
-            yield TinyWorld(directory, archive, server)
+            yield TinyWorld(directory, archive, server, directory / "config.toml")

@@ -1,0 +1,372 @@
+"""Locks, manifests and project directories that are wrong: what, where, what next; and nothing is done before."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import lockbuild
+from tests.support.http_server import Handler
+from tests.support.tiny import PLATFORM, TinyWorld
+
+ZEROS = "sha256:" + "0" * 64
+DO_NOT_EDIT = (
+    "hint: do not edit a lock by hand: restore it from version control, or remove it and run `lockbuild lock`"
+)
+
+
+def lock_of(world: TinyWorld) -> Path:
+    return world.project / "lockbuild.lock"
+
+
+def blocks(text: str) -> list[str]:
+    """The tables of a lock."""
+    return re.split(r"\n(?=\[)", text)
+
+
+def without(text: str, *lines: str) -> str:
+    """The lock without the tables that have all these lines."""
+    left = [block for block in blocks(text) if not all(line in block for line in lines)]
+    assert len(left) < len(blocks(text))
+    return "\n".join(left)
+
+
+# Locks
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("schema = 1", "schema = 7", "it has schema 7, and this version of lockbuild reads schema 1"),
+        ("schema = 1", "schema = 0", "schema: must be 1, not 0"),
+        ("schema = 1\n", "", "schema: is required"),
+    ],
+)
+def test_an_unknown_schema(shared: TinyWorld, old: str, new: str, told: str) -> None:
+    lock_of(shared).write_text(lock_of(shared).read_text().replace(old, new))
+    before = lock_of(shared).read_bytes()
+    for command in (["sync"], ["lock", "--check"], ["lock"]):
+        result = shared.run(*command, status=2)
+        assert f"error: {lock_of(shared)}: " in result.err
+        assert told in result.err
+        assert ("hint: use a version of lockbuild that knows lock schema 7" in result.err) == ("7" in new)
+    assert lock_of(shared).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('suite" = "forky"', 'suite" = "sid"', "manifest.digest: is not the digest of manifest.inputs"),
+        (
+            'mount = "/opt/words"',
+            'mount = "/opt/../etc"',
+            "trees[1].mount: '/opt/../etc' is not a place where",
+        ),
+        ('path = "pool', 'path = "../pool', "is not a path below a registry"),
+        ('"out.txt"', '"../out.txt"', "outputs.tiny.files[1].path: '../out.txt' leaves the output directory"),
+        (f'["{PLATFORM}:base"]', '["base"]', "sources[0].trees: there is no tree 'base'"),
+        ("pkg:deb/debian/greeting", "greeting", "is not a package URL"),
+        ("[[trees]]", "[[trees", "not TOML: "),
+        ("[[trees]]", "<<<<<<< HEAD\n[[trees]]", "there is an unresolved merge conflict in it"),
+        ("size = ", "size = -", "sources[0].size: "),
+        ("unpack", "upnack", "trees[0].upnack: unknown key; did you mean 'unpack'?"),
+    ],
+)
+def test_a_lock_that_was_edited_by_hand_is_refused(shared: TinyWorld, old: str, new: str, told: str) -> None:
+    text = lock_of(shared).read_text()
+    assert old in text
+    lock_of(shared).write_text(text.replace(old, new))
+    result = shared.run("build", status=2)
+    assert f"error: {lock_of(shared)}: " in result.err
+    assert told in result.err
+    assert "hint: " in result.err or "not TOML" in told
+    assert not (shared.project / "dist").exists()
+
+
+def test_a_lock_in_another_order_is_the_same_lock(shared: TinyWorld, tmp_path: Path) -> None:
+    head, *tables = blocks(lock_of(shared).read_text())
+    canonical = lock_of(shared).read_bytes()
+    arrays = [table for table in tables if table.startswith("[[")]
+    rest = [table for table in tables if not table.startswith("[[")]
+    lock_of(shared).write_text("\n".join([head, *reversed(arrays), *reversed(rest)]))
+    assert lock_of(shared).read_bytes() != canonical
+    assert "nothing to do" in shared.run("sync").out
+    shared.run("reproduce")
+    check = shared.run("lock", "--check", status=1)
+    assert (
+        f"error: {lock_of(shared)}: it is not in canonical form: it was edited or merged by hand" in check.err
+    )
+    assert "hint: run `lockbuild lock`" in check.err
+    fresh = shared.run("sync", "--json", store=tmp_path / "fresh").value
+    assert fresh["made"] == ["base", "derive.words"], "the same trees, whatever the order of their sources"
+    shared.run("lock")
+    assert lock_of(shared).read_bytes() == canonical
+    shared.run("lock", "--check")
+
+
+def test_a_lock_with_the_line_ends_of_windows_works_and_is_told(shared: TinyWorld) -> None:
+    canonical = lock_of(shared).read_bytes()
+    lock_of(shared).write_bytes(canonical.replace(b"\n", b"\r\n"))
+    shared.run("sync")
+    shared.run("reproduce")
+    check = shared.run("lock", "--check", status=1)
+    assert "its lines end with CR LF, those of a lock with LF alone" in check.err
+    assert "add the line `lockbuild.lock -text` to .gitattributes" in check.err
+    shared.run("lock")
+    assert lock_of(shared).read_bytes() == canonical
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (
+            lambda text: without(text, "[[trees]]", 'name = "derive.words"'),
+            f"the lock does not hold what this manifest asks for: {PLATFORM}:derive.words is missing",
+        ),
+        (
+            lambda text: text.replace(
+                "[[sources]]",
+                f'[[trees]]\nname = "derive.more"\nplatform = "{PLATFORM}"\nunpack = "derive"\n'
+                'mount = "/opt/more"\n\n[[sources]]',
+                1,
+            ),
+            f"nothing asks for {PLATFORM}:derive.more",
+        ),
+        (
+            lambda text: text.replace('mount = "/opt/words"', 'mount = "/opt/other"'),
+            f"{PLATFORM}:derive.words has the mount '/opt/other', not '/opt/words'",
+        ),
+        (
+            lambda text: text.replace('WORDS = "$OUT/words"', 'WORDS = "/etc"'),
+            "derive.words has other exports",
+        ),
+    ],
+)
+def test_a_lock_with_other_trees_than_the_manifest_asks_for(
+    shared: TinyWorld, spoil: Callable[[str], str], told: str
+) -> None:
+    canonical = lock_of(shared).read_text()
+    lock_of(shared).write_text(spoil(canonical))
+    for command in (["sync"], ["build"], ["lock", "--check"]):
+        result = shared.run(*command, status=1)
+        assert told in result.err
+        assert "hint: it was edited or merged by hand; run `lockbuild lock`" in result.err
+    shared.run("lock", "--materialise")
+    assert lock_of(shared).read_text() == canonical
+
+
+def test_a_lock_without_its_base_is_mended_by_locking(shared: TinyWorld) -> None:
+    canonical = lock_of(shared).read_text()
+    text = without(without(canonical, "[[trees]]", 'name = "base"'), "[[sources]]")
+    lock_of(shared).write_text(text)
+    assert f"{PLATFORM}:base is missing" in shared.run("sync", status=1).err
+    shared.run("lock", "--materialise")
+    assert lock_of(shared).read_text() == canonical
+
+
+def test_an_edited_digest_of_a_source_is_an_integrity_failure(forked: TinyWorld) -> None:
+    text = lock_of(forked).read_text()
+    wrong = re.sub(r'(greeting_1.0_all.deb"\nsize = \d+\nsha256 = ")sha256:[0-9a-f]+', rf"\g<1>{ZEROS}", text)
+    assert wrong != text
+    lock_of(forked).write_text(wrong)
+    result = forked.run("sync", store=forked.directory / "fresh", status=5)
+    assert "pkg:deb/debian/greeting@1.0" in result.err
+    assert f"the lock says {ZEROS}" in result.err
+    assert "lock again with `lockbuild lock --upgrade`" in result.err
+
+
+def test_a_manifest_that_changed_after_locking(shared: TinyWorld) -> None:
+    shared.edit("toolchain.toml", "tr a-z A-Z", "tr a-z N-ZA-M")
+    result = shared.run("build", status=1)
+    assert f"error: {lock_of(shared)}: the lock does not belong to this manifest" in result.err
+    assert "\n  derive.words.steps: [" in result.err
+    assert "hint: run `lockbuild lock`; it keeps every pin that these keys do not touch" in result.err
+    assert not (shared.project / "dist").exists()
+
+
+def test_a_manifest_that_changes_while_a_sync_runs_is_not_taken_for_synced(forked: TinyWorld) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def wait(handler: Handler) -> None:
+        asked.set()
+        go_on.wait(30)
+        handler.serve()
+
+    path = next(path for path in forked.server.files if "greeting" in path)
+    forked.server.script[path] = [wait]
+    store = forked.directory / "fresh"
+    with ThreadPoolExecutor(1) as pool:
+        syncing = pool.submit(forked.run, "sync", store=store)
+        assert asked.wait(30)
+        forked.edit("toolchain.toml", '"busybox", "greeting"', '"busybox"')
+        go_on.set()
+        syncing.result()
+    assert "base.debian.packages" in forked.run("sync", store=store, status=1).err
+
+
+# Manifests
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read(shared: TinyWorld) -> None:
+    for name in ("lockbuild.toml", "toolchain.toml"):
+        file = shared.project / name
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    shared.run("lock", "--check")
+    shared.run("build")
+
+
+@pytest.mark.parametrize("name", ["lockbuild.toml", "lockbuild.lock", "toolchain.toml"])
+def test_a_directory_where_a_file_should_be(shared: TinyWorld, name: str) -> None:
+    (shared.project / name).rename(shared.directory / "aside")
+    (shared.project / name).mkdir()
+    for command in (["sync"], ["build"], ["lock", "--check"], ["lock"]):
+        result = shared.run(*command, status=2)
+        assert f"error: {shared.project / name}: it cannot be read: Is a directory" in result.err
+
+
+def test_a_manifest_that_is_no_text(shared: TinyWorld) -> None:
+    (shared.project / "lockbuild.toml").write_bytes(b"[project]\nname = 'a\xff'\n")
+    assert "lockbuild.toml: it is not UTF-8 text (byte 19)" in shared.run("build", status=2).err
+    (shared.project / "lockbuild.toml").write_bytes(b"")
+    result = shared.run("build", status=2)
+    assert "2 problems\n  project: is required\n  targets: is required" in result.err
+
+
+def test_a_huge_manifest_is_read_in_time(shared: TinyWorld) -> None:
+    with (shared.project / "toolchain.toml").open("a") as file:
+        file.write("".join(f"# {'x' * 98}\n" for _ in range(100_000)))
+    began = time.monotonic()
+    shared.run("lock", "--check")
+    assert time.monotonic() - began < 10
+    with (shared.project / "toolchain.toml").open("a") as file:
+        file.write("".join(f'\n[tools.t{n}]\nfrom = "nowhere"\n' for n in range(3000)))
+    result = shared.run("build", status=2)
+    assert "3000 problems" in result.err
+    assert 'tools.t0.from: must be one of "archive"' in result.err
+
+
+# Directories
+
+
+@pytest.mark.parametrize("name", ["a b", "ünï ✓", "new\nline", "-lead", "$(x)`\"'\\", "#?&%20"])
+def test_a_project_may_be_called_anything(shared: TinyWorld, name: str) -> None:
+    directory = shared.directory / name / name
+    directory.parent.mkdir()
+    shared.project.rename(directory)
+    shared.run("reproduce", project=directory)
+    shared.run("build", project=directory)
+    assert (directory / "dist/out.txt").read_text() == "HELLO\nworld\n"
+    file = directory / "lockbuild.toml"
+    file.write_text(file.read_text().replace("mkdir lib;", "echo half > made; false;"))
+    result = shared.run("build", project=directory, status=6)
+    line = result.err.partition("enter the sandbox as this left it: ")[2].rstrip("\n")
+    assert line.startswith("lockbuild shell ")
+    line = line.replace("lockbuild shell", "lockbuild run", 1) + " -- cat made"
+    done = subprocess.run(
+        ["sh", "-c", line.replace("lockbuild run", '"$PYTHON" -m lockbuild run', 1)],
+        env=shared.process_environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "half\n"), done.stderr
+
+
+@contextmanager
+def read_only(directory: Path, at: Path) -> Iterator[Path]:
+    """The directory once more, where it cannot be written to, not even by root."""
+    at.mkdir()
+    done = subprocess.run(["mount", "--bind", directory, at], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"mount is not permitted here: {done.stderr.strip()}")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", at], check=True)
+        yield at
+    finally:
+        subprocess.run(["umount", at], check=True)
+
+
+def test_a_read_only_project_can_be_built_and_reproduced(shared: TinyWorld, tmp_path: Path) -> None:
+    with read_only(shared.project, tmp_path / "ro") as project:
+        for command in (["sync"], ["reproduce"], ["reproduce", "--twice"], ["lock", "--check"], ["lock"]):
+            shared.run(*command, project=project)
+        shared.run("run", "--", "true", project=project)
+        shared.run("build", "-o", tmp_path / "out", project=project)
+        assert (tmp_path / "out/out.txt").read_text() == "HELLO\nworld\n"
+        result = shared.run("build", project=project, status=2)
+        assert f"error: {project}: outputs cannot be put there: it cannot be written to" in result.err
+        assert "hint: make that so, or put the outputs elsewhere with -o DIR" in result.err
+        assert "[1/2]" not in result.err, "it is told before the build, not after it"
+        result = shared.run("reproduce", "--record", project=project, status=2)
+        assert f"error: {project / 'lockbuild.lock'}: the lock cannot be written" in result.err
+        assert "hint: make the project's directory writable, or work in a copy of it" in result.err
+        assert "[1/2]" not in result.err
+    shared.edit("lockbuild.toml", "mkdir lib;", "echo half > made; false;")
+    with read_only(shared.project, tmp_path / "ro2") as project:
+        result = shared.run("build", "-o", tmp_path / "out", project=project, status=6)
+        log = Path(result.err.partition("log: ")[2].splitlines()[0])
+        assert "false" in log.read_text()
+        assert shared.run("run", "--failed", "--", "cat", "made", project=project).out == "half\n"
+    shared.edit("toolchain.toml", '"busybox", "greeting"', '"greeting", "busybox"')
+    with read_only(shared.project, tmp_path / "ro3") as project:
+        result = shared.run("lock", project=project, status=2)
+        assert f"error: {project / 'lockbuild.lock'}: the lock cannot be written" in result.err
+
+
+def test_a_read_only_store_says_so(shared: TinyWorld, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for number, store in enumerate((shared.store, tmp_path / "empty")):
+        with read_only(store, tmp_path / f"ro{number}") as place:
+            for command in (["build"], ["reproduce"], ["store", "gc"]):
+                result = shared.run(*command, store=place, status=4)
+                assert f"error: {place}: cannot " in result.err
+                assert "Read-only file system" in result.err
+                assert "or name another place with --store DIR" in result.err
+            shared.run("store", "verify", store=place)
+            shared.run("store", "stats", store=place)
+            shared.run("lock", "--check", store=place)
+
+
+def test_a_home_that_cannot_be_written_to(shared: TinyWorld) -> None:
+    environ = {**shared.environ, "HOME": "/proc/nowhere", "XDG_CACHE_HOME": "", "LOCKBUILD_STORE": ""}
+    arguments = ("--project", shared.project, "--backend", "bubblewrap")
+    result = lockbuild(*arguments, "sync", environ=environ, status=4)
+    assert "error: /proc/nowhere/.cache/lockbuild/store: cannot open the store: No such file" in result.err
+    assert "hint: look at what stands there, or name another place with --store DIR" in result.err
+    lockbuild(*arguments, "lock", "--check", environ=environ)
+    lockbuild(*arguments, "build", "--store", shared.store, environ=environ)
+
+
+def test_a_file_where_the_state_directory_should_be(shared: TinyWorld) -> None:
+    (shared.project / ".lockbuild").rename(shared.directory / "aside")
+    (shared.project / ".lockbuild").touch()
+    result = shared.run("build", status=2)
+    assert (
+        f"error: {shared.project / '.lockbuild'}: it is not a directory, and lockbuild keeps its logs there"
+        in (result.err)
+    )
+    assert "hint: move it away" in result.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("link", "it is a symbolic link"), ("dangling", "symbolic link"), ("file", "not a dir")],
+)
+def test_what_stands_where_dist_should_be(shared: TinyWorld, kind: str, told: str) -> None:
+    dist = shared.project / "dist"
+    if kind == "file":
+        dist.touch()
+    else:
+        dist.symlink_to("/nonexistent" if kind == "dangling" else shared.directory)
+    result = shared.run("build", status=2)
+    assert f"error: {dist}: {told}" in result.err or (f"error: {dist}: " in result.err and told in result.err)
+    assert "or put the outputs elsewhere with -o DIR" in result.err
+    assert "[1/2]" not in result.err
