@@ -31,19 +31,22 @@ _BUFFER = 32 << 10
 _DRAIN = 1 << 30
 
 
-def extract_archive(path: Path, destination: Path, *, name: str, strip: int = 0, limit: int = LIMIT) -> None:
+def extract_archive(
+    path: Path, destination: Path, *, name: str, strip: int = 0, below: str = "", limit: int = LIMIT
+) -> None:
     """Unpack the archive at ``path``, a tar (plain, gzip, xz, bzip2, zstd) or a zip, below ``destination``.
 
     ``name`` is what messages call it; ``strip`` leading components of each path are dropped, and
-    entries that have no more than those. ``destination`` is made; after an error it holds a part.
+    entries that have no more than those. Of what is left only the directory ``below`` is taken, if given,
+    and its content stands at ``destination``, which is made; after an error it holds a part.
     IntegrityError for an archive that is damaged or not safe, FetchError where it cannot be written.
     """
     with _reading(name), path.open("rb") as file:
         start = file.read(512)
     if start.startswith((b"PK\3\4", b"PK\5\6")):
-        extract_zip(path, destination, strip=strip, name=name, limit=limit)
+        extract_zip(path, destination, strip=strip, below=below, name=name, limit=limit)
     else:
-        extract_tar(path, destination, strip=strip, name=name, limit=limit)
+        extract_tar(path, destination, strip=strip, below=below, name=name, limit=limit)
 
 
 def extract_tar(
@@ -51,6 +54,7 @@ def extract_tar(
     destination: Path,
     *,
     strip: int = 0,
+    below: str = "",
     name: str | None = None,
     limit: int = LIMIT,
 ) -> None:
@@ -60,18 +64,24 @@ def extract_tar(
     with TreeWriter(destination, origin=shown, limit=limit) as writer:
         if isinstance(source, Path):
             with open_tar(source, name=shown) as stream:
-                unpack_tar(stream, writer, strip=strip)
+                unpack_tar(stream, writer, strip=strip, below=below)
         else:
-            unpack_tar(source, writer, strip=strip)
+            unpack_tar(source, writer, strip=strip, below=below)
 
 
 def extract_zip(
-    path: Path, destination: Path, *, strip: int = 0, name: str | None = None, limit: int = LIMIT
+    path: Path,
+    destination: Path,
+    *,
+    strip: int = 0,
+    below: str = "",
+    name: str | None = None,
+    limit: int = LIMIT,
 ) -> None:
     """The same for a zip."""
     destination.mkdir(parents=True, exist_ok=True)
     with TreeWriter(destination, origin=name or path.name, limit=limit) as writer:
-        unpack_zip(path, writer, strip=strip)
+        unpack_zip(path, writer, strip=strip, below=below)
 
 
 @contextmanager
@@ -110,7 +120,7 @@ def decompressed(file: BinaryIO, start: bytes, *, name: str) -> BinaryIO:
     raise _damaged(name, "it is neither a tar (plain, gzip, xz, bzip2 or zstd) nor a zip")
 
 
-def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0) -> None:
+def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0, below: str = "") -> None:
     """Hand every entry of the tar ``stream`` (not compressed) to ``writer``.
 
     Reads to the end of the stream, so that a checksum that stands there is checked.
@@ -118,6 +128,7 @@ def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0) -> None:
     import tarfile
 
     ended = False
+    kept = _Kept(strip, below)
 
     class Header(tarfile.TarInfo):
         """Looks at each header block before `tarfile` acts on it."""
@@ -147,19 +158,20 @@ def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0) -> None:
     ):
         while (member := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined]  # else it keeps all
-            _unpack_member(archive, member, writer, strip)
+            _unpack_member(archive, member, writer, kept)
         if not ended:
             raise _damaged(writer.origin, "it is cut short: it lacks the blocks that end a tar")
         _drain(stream, writer)
 
 
-def unpack_zip(path: Path, writer: TreeWriter, *, strip: int = 0) -> None:
+def unpack_zip(path: Path, writer: TreeWriter, *, strip: int = 0, below: str = "") -> None:
     """Hand every entry of the zip at ``path`` to ``writer``. Checks each one's CRC-32."""
     import zipfile
 
+    kept = _Kept(strip, below)
     with _reading(writer.origin), zipfile.ZipFile(path) as archive:
         for item in archive.infolist():
-            name = _stripped(item.filename.encode("utf-8", "surrogateescape"), strip)
+            name = kept.name(item.filename.encode("utf-8", "surrogateescape"))
             if name is not None:
                 _unpack_item(archive, item, name, writer)
 
@@ -167,8 +179,10 @@ def unpack_zip(path: Path, writer: TreeWriter, *, strip: int = 0) -> None:
 _EXTENSIONS = (b"L", b"K", b"x", b"X", b"g")
 
 
-def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, writer: TreeWriter, strip: int) -> None:
-    name = _stripped(_encoded(member.name), strip)
+def _unpack_member(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, writer: TreeWriter, kept: _Kept
+) -> None:
+    name = kept.name(_encoded(member.name))
     if name is None:
         return
     if member.isdir():
@@ -176,7 +190,7 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, writer: Tr
     elif member.issym():
         writer.symlink(name, _encoded(member.linkname))
     elif member.islnk():
-        target = _stripped(_encoded(member.linkname), strip)
+        target = kept.name(_encoded(member.linkname))
         if target is None:
             raise _damaged(writer.origin, f"the hard link {member.name!r} leads to what is left out")
         writer.hardlink(name, target)
@@ -206,14 +220,26 @@ def _unpack_item(archive: zipfile.ZipFile, item: zipfile.ZipInfo, name: bytes, w
         writer.unsafe(name, "the entry is a device, a fifo or a socket")
 
 
-def _stripped(name: bytes, strip: int) -> bytes | None:
-    """``name`` without its first ``strip`` components; None where nothing is left."""
-    if not strip or name.startswith(b"/"):
-        return name
-    parts = [part for part in name.split(b"/") if part not in (b"", b".")]
-    if b".." in parts[:strip]:
-        return name
-    return b"/".join(parts[strip:]) if len(parts) > strip else None
+class _Kept:
+    """What of an archive is taken: without the first ``strip`` components, the content of the directory ``below``."""
+
+    def __init__(self, strip: int, below: str) -> None:
+        self._strip = strip
+        self._below = [part for part in _encoded(below).split(b"/") if part not in (b"", b".")]
+
+    def name(self, name: bytes) -> bytes | None:
+        """Where the entry ``name`` stands in the end; None where it is left out. Unsafe names stay as they are."""
+        dropped = self._strip + len(self._below)
+        if not dropped or name.startswith(b"/"):
+            return name
+        parts = [part for part in name.split(b"/") if part not in (b"", b".")]
+        if b".." in parts:
+            return name
+        if len(parts) < dropped or parts[self._strip : dropped] != self._below:
+            return None
+        if len(parts) == dropped:
+            return b"" if self._below else None
+        return b"/".join(parts[dropped:])
 
 
 def _encoded(name: str) -> bytes:

@@ -136,9 +136,22 @@ def _archive(
 ) -> None:
     from lockbuild.environment.archives import archive
 
+    found = list(zip(sources, files, strict=True))
+    patches = sorted(
+        (source.patch, source.location, file) for source, file in found if source.patch is not None
+    )
     with _task(tree, report):
-        for source, file in zip(sources, files, strict=True):
-            archive(file, root, mount=root_of(tree), strip=tree.strip, name=source.location)
+        for source, file in found:
+            if source.patch is None:
+                archive(
+                    file,
+                    root,
+                    mount=root_of(tree),
+                    strip=tree.strip,
+                    name=source.location,
+                    subdirectory=tree.parameters.get("subdirectory"),
+                    patches=[(name, patch) for _, name, patch in patches],
+                )
 
 
 def _npm(
@@ -148,6 +161,15 @@ def _npm(
 
     with _task(tree, report):
         npm_cache(sources, files, root, mount=root_of(tree))
+
+
+def _git(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.git import git_tree
+
+    with _task(tree, report):
+        git_tree(sources, files, root, mount=root_of(tree), parameters=tree.parameters)
 
 
 @contextmanager
@@ -165,4 +187,5 @@ UNPACKERS: Mapping[Unpack, Unpacker] = {
     "wheels": _wheels,
     "archive": _archive,
     "npm": _npm,
+    "git": _git,
 }

@@ -1,5 +1,6 @@
 """``from = "archive"``: the manifest says everything, so nothing is read from the network.
 
+Only an archive without a digest, which ``trust = "first-use"`` allows, is downloaded while it is locked.
 The package URL is of the type ``generic``, with the qualifiers ``checksum`` and ``download_url`` that the
 package URL specification has for it.
 """
@@ -18,14 +19,17 @@ from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import ArchiveRequest, ArchiveTool
 from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.resolve.first_use import take
+from lockbuild.resolve.patches import locked_patches
 
 
 def resolve(
     name: str, request: ArchiveRequest, platforms: Sequence[Platform], context: ResolveContext
 ) -> Resolution:
-    """Lock an archive by its URL and SHA-256: one tree, the same on every platform. Size is not known.
+    """Lock an archive by its URL and SHA-256, and its patches by theirs: one tree, the same on every platform.
 
-    ResolveError where the URL has no file name, or holds a credential: a lock is for everyone to read.
+    ResolveError where the URL has no file name, or holds a credential: a lock is for everyone to read. Errors of
+    `first_use.take` and `locked_patches`.
     """
     if carries_secret(request.url):
         raise ResolveError(
@@ -45,15 +49,24 @@ def resolve(
         if isinstance(request, ArchiveTool)
         else f"{SOURCES_DIR}/{short}",
         strip=request.strip,
+        parameters={"subdirectory": request.subdirectory} if request.subdirectory else {},
         exports=request.exports if isinstance(request, ArchiveTool) else {},
     )
-    if request.sha256 is None:
-        raise ResolveError("an archive without sha256 is not supported yet", on=f"{name}.sha256")
-    digest = Digest(request.sha256)
+    patches = locked_patches(request.patches, [tree.id], context, on=name)
+    size: int | None = None
+    if request.sha256 is not None:
+        digest = Digest(request.sha256)
+    else:
+        digest, size = take(request.url, context, on=name)
     source = Source(
-        purl=_purl(file_name, digest, request.url), url=request.url, sha256=digest, trees=[tree.id]
+        purl=_purl(file_name, digest, request.url),
+        url=request.url,
+        size=size,
+        sha256=digest,
+        trust=request.trust,
+        trees=[tree.id],
     )
-    return Resolution((tree,), (source,))
+    return Resolution((tree,), (source, *patches))
 
 
 def _purl(file_name: str, digest: Digest, url: str) -> str:
