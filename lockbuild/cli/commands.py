@@ -190,7 +190,8 @@ def _reproduce(
         comparisons = reproduce.check_hash(workspace, project, targets, _output(arguments))
     progress.close()
     printer.compared(comparisons, with_lock=not arguments.twice)
-    return ExitStatus.OK if all(comparison.same for comparison in comparisons) else ExitStatus.DIFFERENT
+    same = all(comparison.same for comparison in comparisons if comparison.decisive)
+    return ExitStatus.OK if same else ExitStatus.DIFFERENT
 
 
 def _inside(arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress) -> int:
@@ -246,7 +247,6 @@ def _schema(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
     return ExitStatus.OK
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace, Workspace, Printer, Progress], int]] = {
 def _config(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
     from lockbuild.config import config_path, load
 
@@ -260,6 +260,7 @@ def _config(arguments: argparse.Namespace, printer: Printer) -> ExitStatus:
     return ExitStatus.OK
 
 
+_COMMANDS: dict[str, Callable[[argparse.Namespace, Workspace, Printer, Progress], int]] = {
     "lock": _lock,
     "sync": _sync,
     "build": _build,

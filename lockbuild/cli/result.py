@@ -112,15 +112,10 @@ class Printer:
         values, lines = [], []
         for comparison in comparisons:
             values.append(_comparison(comparison))
-            against = "as the lock records" if with_lock else "twice the same"
-            differing = sum(file.verdict != "same" for file in comparison.files)
-            total = len(comparison.files)
-            verdict = (
-                f"reproduced, {against}" if comparison.same else f"{differing} of {total} outputs differ"
-            )
-            lines.append(f"{comparison.target}: {verdict}")
+            lines.append(f"{comparison.target}: {_verdict(comparison, with_lock=with_lock)}")
+            expected = "recorded" if comparison.claimed_by is None else "claimed"
             for file in comparison.files:
-                lines.extend(_comparison_lines(file))
+                lines.extend(_comparison_lines(file, expected))
             if comparison.stale_input is not None:
                 lines.append(
                     f"  the inputs are not those that the record was made from ({comparison.stale_input}); "
@@ -161,6 +156,11 @@ class Printer:
             "tree_bytes": stats.tree_bytes,
         }
         self._say(
+            value,
+            f"{root}\n  {stats.blobs} blobs, {stats.blob_bytes / 1e6:.1f} MB\n"
+            f"  {stats.trees} trees, {stats.tree_bytes / 1e6:.1f} MB",
+        )
+
     def config_path(self, path: Path) -> None:
         """Where the configuration is read from."""
         self._say({"path": str(path), "exists": path.is_file()}, str(path))
@@ -178,11 +178,6 @@ class Printer:
             shown = "none" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
             lines.append(f"  {setting.origin:<{width}}  {setting.key} = {shown}")
         self._say(value, "\n".join(lines))
-
-            value,
-            f"{root}\n  {stats.blobs} blobs, {stats.blob_bytes / 1e6:.1f} MB\n"
-            f"  {stats.trees} trees, {stats.tree_bytes / 1e6:.1f} MB",
-        )
 
     def _say(self, value: Mapping[str, Any], text: str, *, reassurance: bool = False) -> None:
         if self._json:
@@ -211,15 +206,18 @@ def _outcome(outcome: BuildOutcome) -> dict[str, Any]:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
+    expected = "recorded" if comparison.claimed_by is None else "claimed"
     return {
         "target": comparison.target,
         "same": comparison.same,
+        "claimed_by": comparison.claimed_by,
+        "decisive": comparison.decisive,
         "stale_input": None if comparison.stale_input is None else str(comparison.stale_input),
         "files": [
             {
                 "path": file.path,
                 "verdict": str(file.verdict),
-                "recorded": _file(file.recorded),
+                expected: _file(file.recorded),
                 "found": _file(file.found),
                 "first_difference": file.first_difference,
                 "hints": list(file.hints),
@@ -229,12 +227,27 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _comparison_lines(file: FileComparison) -> list[str]:
+def _verdict(comparison: Comparison, *, with_lock: bool) -> str:
+    """In words: the same or not, and as what."""
+    if comparison.claimed_by is not None:
+        against, whose = (
+            f"as claimed by {comparison.claimed_by}",
+            f" from what {comparison.claimed_by} claims",
+        )
+    else:
+        against, whose = "as the lock records" if with_lock else "twice the same", ""
+    if comparison.same:
+        return f"reproduced, {against}"
+    differing = sum(file.verdict != "same" for file in comparison.files)
+    return f"{differing} of {len(comparison.files)} outputs differ{whose}"
+
+
+def _comparison_lines(file: FileComparison, expected: str) -> list[str]:
     if file.verdict == "same":
         assert file.found is not None
         return [f"  same       {file.path}  {file.found.size} bytes  {file.found.sha256.hex}"]
     lines = [f"  {file.verdict:<10} {file.path}"]
-    for name, side in (("recorded", file.recorded), ("found", file.found)):
+    for name, side in ((expected, file.recorded), ("found", file.found)):
         told = f"{side.size} bytes  {side.sha256.hex}" if side else "no such file"
         lines.append(f"    {name:<8} {told}")
     if file.first_difference is not None:

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from lockbuild.model.base import FileModel
-from lockbuild.model.lock import InputValue
+from lockbuild.model.claims import ClaimedOutputs
+from lockbuild.model.lock import Claim, InputValue
+from lockbuild.model.overrides import Overrides
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import (
     DawnRequest,
@@ -56,12 +58,14 @@ class Base(FileModel):
 
 
 class Toolchain(FileModel):
-    """A toolchain manifest."""
+    """A toolchain manifest; what it ``extends`` is part of it already."""
 
     schema_: Literal[1]
     """Version of this format."""
     name: Name
     """Name of the toolchain; the image's title."""
+    extends: Annotated[str, Field(min_length=1)] | None = None
+    """Another toolchain (its shipped name, or the path of its manifest) that this one changes."""
     platforms: Annotated[list[Platform], Field(min_length=1)]
     """Platforms that a lock is made for."""
     base: Base
@@ -70,6 +74,8 @@ class Toolchain(FileModel):
     """Tools by name, mounted below /opt; ``bin`` of each is on PATH."""
     derive: dict[Name, Derive] = {}
     """Tools that are built once, by name, in order."""
+    claims: dict[Name, ClaimedOutputs] = {}
+    """What others published of outputs, by target."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Toolchain:
@@ -155,6 +161,10 @@ class ProjectFile(FileModel):
     """What to build, by name."""
     sources: dict[Name, SourceRequest] = {}
     """Further locked inputs, mounted read-only at ``/build/sources/NAME``."""
+    overrides: Overrides = Overrides()
+    """What of the toolchain this project has otherwise."""
+    claims: dict[Name, ClaimedOutputs] = {}
+    """What others published of outputs, by target; instead of what the toolchain has of that target."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ProjectFile:
@@ -205,6 +215,11 @@ class Manifest(FileModel):
         """The keys of what ``request`` is resolved after."""
         return request.needs(self.toolchain.tools)
 
+    def claims(self) -> dict[str, Claim]:
+        """What others published, by target: what the project says, else the toolchain."""
+        said = {**self.toolchain.claims, **self.project.claims}
+        return {name: outputs.claim() for name, outputs in sorted(said.items())}
+
     def misdirected(self) -> Iterator[str]:
         """What is wrong with the references of project sources to tools, as ``key: message``."""
         for name, source in self.project.sources.items():
@@ -213,8 +228,9 @@ class Manifest(FileModel):
     def inputs(self) -> dict[str, InputValue]:
         """Everything that decides what a lock holds, as dotted key -> value, sorted.
 
-        Targets are not among them: a changed step changes the input digest of a build, not the lock. Nor is a key
-        that has its default: a later version of lockbuild with more optional keys finds the same inputs.
+        Targets are not among them: a changed step changes the input digest of a build, not the lock. Nor are claims,
+        which the lock has as they are. Of keys that are extended or overridden the result counts. A key that has its
+        default is left out: a later version of lockbuild with more optional keys finds the same inputs.
         """
         flat: dict[str, InputValue] = {}
 
@@ -225,7 +241,7 @@ class Manifest(FileModel):
             elif value is not None:
                 flat[prefix] = value
 
-        walk("", _said(self.toolchain, exclude={"schema_"}))
+        walk("", _said(self.toolchain, exclude={"schema_", "extends", "claims"}))
         walk("sources", {name: _said(source) for name, source in self.project.sources.items()})
         return dict(sorted(flat.items()))
 

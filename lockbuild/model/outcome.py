@@ -55,11 +55,18 @@ class FileComparison:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All outputs of a target against the lock. ``stale_input`` is the recorded input digest where it is
-    not the one just built from."""
+    not the one just built from.
+
+    ``claimed_by`` says who published the outputs, where they are compared with that and not with a record of
+    lockbuild; then only the files that are claimed are compared. A comparison that is not ``decisive`` is shown and
+    decides nothing: a claim beside a record.
+    """
 
     target: str
     files: tuple[FileComparison, ...]
     stale_input: Digest | None = None
+    claimed_by: str | None = None
+    decisive: bool = True
 
     @property
     def same(self) -> bool:

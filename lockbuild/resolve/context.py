@@ -21,7 +21,7 @@ from lockbuild.resolve.target import TargetPython
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.store import Store
-    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
+    from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
 
 

@@ -27,11 +27,11 @@ from lockbuild.workflow.project import (
     load_lock_if_any,
     manifest_changes,
     manifest_record,
-    read_text,
     require_trees,
     write_lock,
 )
 from lockbuild.workflow.sync import materialised, sync
+from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import Workspace
 
 
@@ -83,6 +83,7 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
             for key, value in (old.environments if old else {}).items()
             if old and _environment(old.trees, key) == _environment(trees, key)
         },
+        claims=manifest.claims(),
         outputs={
             name: recorded
             for name, recorded in (old.outputs if old else {}).items()

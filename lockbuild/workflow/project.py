@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import lockbuild
 from lockbuild.errors import InvalidFileError, Problem, StaleLockError, UsageError
 from lockbuild.model.belonging import misfits
-from lockbuild.model.lock import InputValue, Lock, ManifestRecord
+from lockbuild.model.lock import Claim, InputValue, Lock, ManifestRecord
 from lockbuild.model.lockfile import dumps, loads
-from lockbuild.model.manifest import Manifest, ProjectFile, Toolchain
-from lockbuild.model.read import parse_toml, validate
+from lockbuild.model.manifest import Manifest, ProjectFile
+from lockbuild.model.read import validate
 from lockbuild.model.soundness import inputs_digest
+from lockbuild.workflow.toolchains import read_tables, read_text, read_toolchain
 from lockbuild.workflow.workspace import ProjectPaths
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project whose manifests were read and are valid; ``toolchain_file`` is where its toolchain stands."""
+    """A project whose manifests were read and are valid.
+
+    ``toolchain_files`` are those that its toolchain stands in, the one that it names last.
+    """
 
     paths: ProjectPaths
     manifest: Manifest
-    toolchain_file: Path
+    toolchain_files: tuple[Path, ...]
 
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file that decides what the project's lock must be, and the lock."""
-        return (self.paths.manifest, self.toolchain_file, self.paths.lock)
+        return (self.paths.manifest, *self.toolchain_files, self.paths.lock)
 
 
 def load_project(paths: ProjectPaths) -> Project:
-    """Read lockbuild.toml and the toolchain that it names."""
-    project = validate(ProjectFile, _toml(paths.manifest), str(paths.manifest))
-    file = _toolchain_file(project.project.toolchain, paths)
-    toolchain = validate(Toolchain, _toml(file), str(file))
-    manifest = Manifest(project=project, toolchain=toolchain)
+    """Read lockbuild.toml and the toolchain that it names, with what it overrides of that."""
+    project = validate(ProjectFile, read_tables(paths.manifest), str(paths.manifest))
+    read = read_toolchain(
+        project.project.toolchain, paths.directory, on=paths.manifest, key="project.toolchain"
+    ).overridden(project.overrides, paths.manifest)
+    manifest = Manifest(project=project, toolchain=read.toolchain())
     if wrong := [Problem(*text.split(": ", 1)) for text in manifest.misdirected()]:
         raise InvalidFileError(str(paths.manifest), wrong)
-    return Project(paths, manifest, file)
+    return Project(paths, manifest, read.files)
 
 
 def load_lock(paths: ProjectPaths) -> Lock:
@@ -54,18 +58,6 @@ def load_lock_if_any(paths: ProjectPaths) -> Lock | None:
     """Read lockbuild.lock; None where there is none."""
     text = read_text(paths.lock)
     return None if text is None else loads(text, str(paths.lock))
-
-
-def read_text(file: Path) -> str | None:
-    """The text of a UTF-8 file; None where there is none."""
-    try:
-        return file.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"it is not UTF-8 text (byte {error.start})", on=str(file)) from None
-    except OSError as error:
-        raise UsageError(f"it cannot be read: {error.strerror}", on=str(file)) from None
 
 
 def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
@@ -133,13 +125,26 @@ class KeyChange:
 
 
 def manifest_changes(lock: Lock, manifest: Manifest) -> list[KeyChange]:
-    """The keys of the manifest that are not as the lock was made from them, sorted."""
-    old, new = lock.manifest.inputs, manifest.inputs()
+    """The keys of the manifest that are not as the lock was made from them, sorted; those of claims last."""
+    return [
+        *_changes(lock.manifest.inputs, manifest.inputs()),
+        *_changes(_shown_claims(lock.claims), _shown_claims(manifest.claims())),
+    ]
+
+
+def _changes(old: Mapping[str, InputValue], new: Mapping[str, InputValue]) -> list[KeyChange]:
     return [
         KeyChange(key, old.get(key), new.get(key))
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
+
+
+def _shown_claims(claims: Mapping[str, Claim]) -> dict[str, InputValue]:
+    return {
+        f"claims.{name}": [claim.by, *(f"{f.path} {f.size} {f.sha256}" for f in claim.files)]
+        for name, claim in claims.items()
+    }
 
 
 def require_current(project: Project, lock: Lock) -> None:
@@ -164,37 +169,6 @@ def require_trees(project: Project, lock: Lock) -> None:
             on=str(project.paths.lock),
             hint="it was edited or merged by hand; run `lockbuild lock`, which mends that and keeps every other pin",
         )
-
-
-def shipped_toolchains() -> dict[str, Path]:
-    """The toolchain manifests that come with lockbuild, by name."""
-    package = Path(lockbuild.__file__).parent
-    for directory in (package / "data" / "toolchains", package.parent / "toolchains"):
-        if directory.is_dir():
-            return {file.stem: file for file in sorted(directory.glob("*.toml"))}
-    return {}
-
-
-def _toolchain_file(name: str, paths: ProjectPaths) -> Path:
-    if "/" in name or name.endswith(".toml"):
-        return paths.directory / name
-    shipped = shipped_toolchains()
-    if name in shipped:
-        return shipped[name]
-    close = difflib.get_close_matches(name, shipped, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    raise UsageError(
-        f"project.toolchain: there is no toolchain {name!r} (shipped: {', '.join(shipped) or 'none'})",
-        on=str(paths.manifest),
-        hint=f"{meant}A toolchain of your own is named by its path, as ./toolchain.toml",
-    )
-
-
-def _toml(file: Path) -> dict[str, object]:
-    text = read_text(file)
-    if text is None:
-        raise UsageError("there is no such file", on=str(file))
-    return parse_toml(text, str(file))
 
 
 def _shown(value: InputValue | None) -> str:

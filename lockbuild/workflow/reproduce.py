@@ -5,7 +5,8 @@ What it says is about locked bytes, so every tree that a build uses is hashed ag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lockbuild.build.outputs import publish
@@ -13,9 +14,9 @@ from lockbuild.compare.outputs import compare
 from lockbuild.errors import InconclusiveError, IntegrityError, UsageError
 from lockbuild.events import Note
 from lockbuild.model.digest import Digest
-from lockbuild.model.lock import OutputFile, RecordedOutputs
+from lockbuild.model.lock import Claim, OutputFile, RecordedOutputs
 from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison
-from lockbuild.workflow.build import build_once, output_directory
+from lockbuild.workflow.build import Built, build_once, output_directory
 from lockbuild.workflow.project import Project, load_lock, require_current, require_writable, write_lock
 from lockbuild.workflow.sync import sync
 from lockbuild.workflow.workspace import Workspace
@@ -53,14 +54,15 @@ def record(workspace: Workspace, project: Project, targets: Sequence[str]) -> li
 def check_hash(
     workspace: Workspace, project: Project, targets: Sequence[str], chosen: Path | None
 ) -> list[Comparison]:
-    """Build each target again and compare with the lock. With ``chosen`` its outputs are put there, too.
+    """Build each target again and compare with the lock: with what it records, and with what others claim.
 
-    InconclusiveError, before anything is fetched or built, where the lock records nothing for a target.
+    A record decides; a claim decides where there is no record. With ``chosen`` the outputs are put there, too.
+    InconclusiveError, before anything is fetched or built, where the lock has neither for a target.
     """
     lock = load_lock(project.paths)
     require_current(project, lock)
     for target in targets:
-        if target not in lock.outputs:
+        if target not in lock.outputs and target not in lock.claims:
             raise InconclusiveError(
                 "the lock records no outputs to compare with",
                 on=f"{project.paths.lock}: outputs.{target}",
@@ -69,8 +71,8 @@ def check_hash(
     synced = sync(workspace, project, lock, workspace.platform)
     comparisons = []
     for target in targets:
-        recorded = lock.outputs[target]
-        if recorded.platform != workspace.platform:
+        recorded, claim = lock.outputs.get(target), lock.claims.get(target)
+        if recorded is not None and recorded.platform != workspace.platform:
             workspace.report(
                 Note(
                     f"the outputs of {target} were recorded on {recorded.platform}, this is {workspace.platform}",
@@ -78,19 +80,39 @@ def check_hash(
                 )
             )
         with build_once(workspace, project, synced, target, chosen, thorough=True) as built:
-            comparisons.append(
-                compare(
-                    target,
-                    _recorded_files(recorded),
-                    built.outcome.files,
-                    recorded_bytes=lambda digest: _blob(workspace, digest),
-                    found_directory=built.directory,
-                    stale_input=recorded.input if recorded.input != built.outcome.input else None,
-                )
-            )
+            if recorded is not None:
+                comparisons.append(_with_record(workspace, target, recorded, built))
+            if claim is not None:
+                comparisons.append(_with_claim(workspace, target, claim, built, decisive=recorded is None))
             if chosen is not None:
                 publish(built.directory, built.outcome.files, output_directory(project, target, chosen))
     return comparisons
+
+
+def _with_record(workspace: Workspace, target: str, recorded: RecordedOutputs, built: Built) -> Comparison:
+    return compare(
+        target,
+        _files(recorded.files),
+        built.outcome.files,
+        recorded_bytes=lambda digest: _blob(workspace, digest),
+        found_directory=built.directory,
+        stale_input=recorded.input if recorded.input != built.outcome.input else None,
+    )
+
+
+def _with_claim(
+    workspace: Workspace, target: str, claim: Claim, built: Built, *, decisive: bool
+) -> Comparison:
+    """Only the files that are claimed: nobody said anything of the others."""
+    claimed = {file.path for file in claim.files}
+    comparison = compare(
+        target,
+        _files(claim.files),
+        [file for file in built.outcome.files if file.path in claimed],
+        recorded_bytes=lambda digest: _blob(workspace, digest),
+        found_directory=built.directory,
+    )
+    return replace(comparison, claimed_by=claim.by, decisive=decisive)
 
 
 def twice(workspace: Workspace, project: Project, targets: Sequence[str]) -> list[Comparison]:
@@ -115,8 +137,8 @@ def twice(workspace: Workspace, project: Project, targets: Sequence[str]) -> lis
     return comparisons
 
 
-def _recorded_files(recorded: RecordedOutputs) -> list[BuiltFile]:
-    return [BuiltFile(file.path, file.size, file.sha256) for file in recorded.files]
+def _files(files: Iterable[OutputFile]) -> list[BuiltFile]:
+    return [BuiltFile(file.path, file.size, file.sha256) for file in files]
 
 
 def _blob(workspace: Workspace, digest: Digest) -> Path | None:

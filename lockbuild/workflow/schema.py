@@ -27,12 +27,34 @@ def json_schema(name: Format) -> str:
     definitions = {found.__name__: found for found in _reached(model)}
     for title, definition in [(model.__name__, schema), *schema.get("$defs", {}).items()]:
         _describe(definition, definitions[title])
+    if name == "toolchain":
+        _let_extend(schema)
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **_simplified(schema),
         "title": f"lockbuild {name}",
     }
     return json.dumps(whole, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _let_extend(schema: dict[str, Any]) -> None:
+    """A toolchain that extends another need not be whole, nor need its tables."""
+    for name, key in (("DebianBase", "suite"), ("Derive", "steps")):
+        schema["$defs"][name]["required"].remove(key)
+    whole = ["platforms", "base"]
+    schema["required"] = [key for key in schema["required"] if key not in whole]
+    tools = schema["properties"]["tools"]["patternProperties"]
+    ((pattern, tool),) = tools.items()
+    tools[pattern] = {"anyOf": [tool, {"type": "object", "not": {"required": ["from"]}}]}
+    schema["if"] = {"not": {"required": ["extends"]}}
+    schema["then"] = {
+        "required": whole,
+        "properties": {
+            "base": {"properties": {"debian": {"required": ["suite"]}}},
+            "tools": {"additionalProperties": {"required": ["from"]}},
+            "derive": {"additionalProperties": {"required": ["steps"]}},
+        },
+    }
 
 
 def _models() -> dict[Format, type[BaseModel]]:

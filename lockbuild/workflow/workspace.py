@@ -19,7 +19,7 @@ from lockbuild.store import Store
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.sandbox.backend import Backend
-    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
+    from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
 
 MANIFEST_NAME = "lockbuild.toml"

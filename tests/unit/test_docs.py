@@ -23,7 +23,7 @@ from lockbuild.errors import ExitStatus
 from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import ProjectFile, Toolchain
 from lockbuild.model.read import validate
-from lockbuild.workflow.project import shipped_toolchains
+from lockbuild.workflow.toolchains import read_toolchain, shipped_toolchains
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
@@ -155,9 +155,12 @@ def test_every_environment_variable_is_listed() -> None:
 
 
 @pytest.mark.parametrize(("document", "text"), blocks("toml"))
-def test_every_toml_block_is_valid(document: str, text: str) -> None:
+def test_every_toml_block_is_valid(document: str, text: str, tmp_path: Path) -> None:
     data = tomllib.loads(text)
-    if "schema" in data:
+    if "extends" in data:
+        (tmp_path / "toolchain.toml").write_text(text)
+        read_toolchain("./toolchain.toml", tmp_path, on=tmp_path, key="toolchain").toolchain()
+    elif "schema" in data:
         validate(Toolchain, data, document)
     elif data.keys() & {field.alias or name for name, field in Config.model_fields.items()}:
         validate(Config, data, document)

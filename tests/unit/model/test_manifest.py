@@ -52,7 +52,7 @@ def test_a_project_needs_little() -> None:
 @pytest.mark.parametrize(
     ("extra", "told"),
     [
-        ("colour = 1", "colour: unknown key (known: project, schema, sources, targets)"),
+        ("colour = 1", "colour: unknown key (known: claims, overrides, project, schema, sources, targets)"),
         ("schema = 2", "schema: must be 1, not 2"),
         ("[targets.a]\nsteps = ['x']", "targets.a.outputs: is required"),
         ("[targets.a]\nsteps = ['x']\noutputs = []", "targets.a.outputs: must not be empty"),
