@@ -172,6 +172,24 @@ def _git(
         git_tree(sources, files, root, mount=root_of(tree), parameters=tree.parameters)
 
 
+def _emsdk(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.emsdk import emsdk
+
+    with _task(tree, report):
+        emsdk(sources, files, root, mount=root_of(tree), parameters=tree.parameters)
+
+
+def _port(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.port import port
+
+    with _task(tree, report):
+        port(sources, files, root, mount=root_of(tree), parameters=tree.parameters)
+
+
 @contextmanager
 def _task(tree: LockedTree, report: Reporter) -> Iterator[None]:
     key = f"unpack {tree.id}"
@@ -186,6 +204,8 @@ UNPACKERS: Mapping[Unpack, Unpacker] = {
     "debian-root": _debian_root,
     "wheels": _wheels,
     "archive": _archive,
+    "emsdk": _emsdk,
+    "port": _port,
     "npm": _npm,
     "git": _git,
 }

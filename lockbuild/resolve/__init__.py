@@ -19,9 +19,11 @@ from lockbuild.model.requests import (
     DebianSourceRequest,
     NpmTool,
     PypiTool,
+    EmsdkTool,
     Request,
 )
 from lockbuild.resolve.context import Resolution, ResolveContext
+    PortTool,
 from lockbuild.resolve.target import TargetPython, target_of
 
 __all__ = ["Resolution", "ResolveContext", "TargetPython", "resolve", "target_of"]
@@ -36,6 +38,8 @@ _PROVIDERS: dict[type[Request], str] = {
     ArchiveRequest: "archive",
 }
 
+    EmsdkTool: "emscripten.release",
+    PortTool: "emscripten.ports",
 
 def resolve(
     name: str, request: Request, platforms: Sequence[Platform], context: ResolveContext

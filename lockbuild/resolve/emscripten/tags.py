@@ -80,6 +80,14 @@ class Releases:
         fitting = [version for version in plain if specifiers is None or specifiers.contains(version)]
         return sorted(fitting, key=Version, reverse=True)
 
+    def below(self, version: str, wanted: str) -> list[str]:
+        """Plain releases older than the plain ``version`` that the range (or any, for an alias) has, newest first."""
+        from packaging.version import Version
+
+        if not _PLAIN.fullmatch(version):
+            return []
+        return [other for other in self.newest(_range(wanted)) if Version(other) < Version(version)]
+
     def complete_asserts(self) -> list[str]:
         """The ``-asserts`` builds whose commit is whole, the newest first."""
         from packaging.version import Version
