@@ -29,6 +29,10 @@ class ArchiveRequest(Request):
     patches: list[RelativePath] = []
     """Patch files of the project (unified diffs, ``-p1``), applied in order; locked by their digests."""
 
+    def files(self) -> tuple[str, ...]:
+        """The patches."""
+        return tuple(self.patches)
+
     @field_validator("sha256", mode="after")
     @classmethod
     def _bound(cls, value: str | None, info: ValidationInfo) -> str | None:

@@ -15,3 +15,7 @@ class NpmTool(Tool):
     """The npm registry."""
     lockfile: RelativePath
     """The package-lock.json (version 2 or 3), relative to the project."""
+
+    def files(self) -> tuple[str, ...]:
+        """The lock file."""
+        return (self.lockfile,)

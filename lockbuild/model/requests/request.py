@@ -16,3 +16,8 @@ class Request(FileModel):
         ``tools`` are all tools of the toolchain by name. A key that is not there is a fault of the manifest.
         """
         return ()
+
+    def files(self) -> tuple[str, ...]:
+        """The files of the project that it is resolved from, as paths relative to the project; each is locked by its
+        digest."""
+        return ()
