@@ -20,7 +20,7 @@ from lockbuild.transport.index import PackageIndexes
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
-    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
+    from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
 
 __all__ = ["Fetcher"]

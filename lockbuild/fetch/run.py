@@ -23,7 +23,7 @@ from lockbuild.transport.failures import NotFoundError, OfflineError, TransferEr
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
-    from lockbuild.transport.git import GitRepositories  # type: ignore[import-not-found,unused-ignore]
+    from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
 
 _KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "npm": npm, "generic": url}
@@ -83,6 +83,8 @@ class Run:
         except BaseException:
             self._waiting.clear()
             self._transfers.stop()
+            if self._repositories is not None:
+                self._repositories.stop()
             deadline = time.monotonic() + _PATIENCE
             while ended < begun and self._ended.acquire(timeout=max(0.0, deadline - time.monotonic())):
                 ended += 1

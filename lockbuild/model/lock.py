@@ -48,7 +48,8 @@ class Source(FileModel):
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
     """Git object id of the commit."""
     at: str | None = None
-    """Directory of the tree that it fills (a submodule), where that is not the whole."""
+    """Directory of the tree that it fills (a submodule), where that is not the whole. No tree of git has one that is
+    called ``.git``: there stands what git itself knows of the commit."""
     patch: Annotated[int, Field(ge=1)] | None = None
     """Its turn among the patches of its tree, where it is one."""
     trust: Literal["first-use"] | None = None
@@ -69,11 +70,17 @@ class Source(FileModel):
         It stays the same when materialising adds the SHA-256, so that recipes do, too.
         """
         if self.commit is not None:
-            return Digest.of(f"git:{self.commit}".encode())
+            kind = "git-directory" if self.is_git_directory else "git"
+            return Digest.of(f"{kind}:{self.commit}".encode())
         if self.sha512 is not None:
             return Digest.of(f"sha512:{self.sha512}".encode())
         assert self.sha256 is not None
         return self.sha256
+
+    @property
+    def is_git_directory(self) -> bool:
+        """Whether it is what git knows of its commit, and not the tree of that."""
+        return self.commit is not None and (self.at or "").rpartition("/")[2] == ".git"
 
     @property
     def location(self) -> str:

@@ -15,15 +15,19 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.requests import (
     ArchiveRequest,
     ArchiveTool,
+    DawnRequest,
+    DawnTool,
     DebianBase,
     DebianSourceRequest,
-    NpmTool,
-    PypiTool,
     EmsdkTool,
+    GitRequest,
+    GitTool,
+    NpmTool,
+    PortTool,
+    PypiTool,
     Request,
 )
 from lockbuild.resolve.context import Resolution, ResolveContext
-    PortTool,
 from lockbuild.resolve.target import TargetPython, target_of
 
 __all__ = ["Resolution", "ResolveContext", "TargetPython", "resolve", "target_of"]
@@ -34,12 +38,16 @@ _PROVIDERS: dict[type[Request], str] = {
     DebianSourceRequest: "debian.source",
     NpmTool: "npm.provider",
     PypiTool: "pypi.provider",
-    ArchiveTool: "archive",
-    ArchiveRequest: "archive",
-}
-
     EmsdkTool: "emscripten.release",
     PortTool: "emscripten.ports",
+    ArchiveTool: "archive",
+    ArchiveRequest: "archive",
+    GitTool: "git",
+    GitRequest: "git",
+    DawnTool: "dawn",
+    DawnRequest: "dawn",
+}
+
 
 def resolve(
     name: str, request: Request, platforms: Sequence[Platform], context: ResolveContext

@@ -23,6 +23,7 @@ from lockbuild.events import Note, Reporter, silent
 from lockbuild.transport import git_refs
 from lockbuild.transport.failures import NotFoundError, OfflineError, TransferError
 from lockbuild.transport.git_cache import CachedRepository
+from lockbuild.transport.git_describe import Description, describe
 from lockbuild.transport.git_fetch import GitFetch
 from lockbuild.transport.git_objects import (
     Commit,
@@ -34,10 +35,10 @@ from lockbuild.transport.git_objects import (
     reading,
 )
 from lockbuild.transport.git_place import Surroundings, fault_of
-from lockbuild.transport.git_process import Git
+from lockbuild.transport.git_process import Git, GitFailedError
 from lockbuild.transport.git_refs import Revision
 
-__all__ = ["Commit", "Contents", "Entry", "GitRepositories", "Revision"]
+__all__ = ["Commit", "Contents", "Description", "Entry", "GitRepositories", "Revision"]
 
 _COPIES: Mapping[str, tuple[str, ...]] = {
     # Its publisher keeps both alike; releases are tagged in the second.
@@ -183,6 +184,33 @@ class GitRepositories:
         with self._objects(url, commit) as objects:
             stream = objects.stream(entry.object_id for entry in entries)
             yield ((size, chunks) for _, size, chunks in stream)
+
+    def describe(self, url: str, commit: str) -> Description:
+        """What ``git describe --tags`` says of the commit in a clone, with the tags that there are now."""
+        repository = CachedRepository(self._cache, _key(url), "history")
+        with repository.filling(waiting=lambda: self._waits(url)):
+            try:
+                self._asking(url, lambda place: self._fetcher(place).history(repository, commit), commit)
+            except OfflineError:
+                if not repository.has(commit):
+                    raise
+            try:
+                return describe(self._git, repository.path, commit)
+            except GitFailedError as failure:
+                raise FetchError(
+                    f"git cannot describe {commit}: {failure.text.strip()}", on=redact(url)
+                ) from None
+
+    def configuration(self, data: bytes) -> Sequence[tuple[str, str]]:
+        """Keys and values of a file in the format of git-config(1), as ``.gitmodules``; ValueError for any other."""
+        try:
+            listed = self._git.run(["config", "--file", "-", "--null", "--list", "--no-includes"], stdin=data)
+        except GitFailedError as failure:
+            raise ValueError(failure.text.strip()) from None
+        pairs = [
+            item.partition("\n") for item in listed.decode("utf-8", "surrogateescape").split("\0") if item
+        ]
+        return [(key, value) for key, _, value in pairs]
 
     def has(self, url: str, commit: str) -> bool:
         """Whether the commit and its trees are cached."""

@@ -86,6 +86,32 @@ class GitFetch:
             whole = [*_FETCH, "--progress", "--depth=1", "--no-filter", "--refetch", "--", REMOTE]
             self._fetch([*whole, f"+{named}:{COMMITS}{commit}"], repository.path)
 
+    def history(self, repository: CachedRepository, commit: str) -> None:
+        """The commit with all before it, and every tag as it stands now; no trees where the server can do that."""
+        arguments = [
+            *(word for word in _FETCH if word != "--no-tags"),
+            "--progress",
+            "--prune",
+            "--filter=tree:0",
+        ]
+        refs = [f"+{commit}:{COMMITS}{commit}", "+refs/tags/*:refs/tags/*"]
+        # Old commits of honest repositories have faults that git of today would not make. They are not unpacked.
+        more = {f"remote.{REMOTE}.partialclonefilter": "tree:0", "fetch.fsckObjects": "false"}
+        try:
+            self._run([*arguments, "--", REMOTE, *refs], repository.path, more=more)
+        except NotFoundError as error:
+            if "unadvertised" not in error.what:
+                raise
+            self._run(
+                [*arguments, "--", REMOTE, "+refs/heads/*:refs/all/*", refs[1]], repository.path, more=more
+            )
+            if absent(self._git, repository.path, [commit]):
+                raise error from None
+            self._git.run(
+                ["update-ref", "--no-deref", f"{COMMITS}{commit}", commit], repository=repository.path
+            )
+        self._confirm(repository, commit)
+
     def _everything(self, path: Path, commit: str) -> bool:
         """All branches and tags, for a server that gives nothing else; whether the commit is among that."""
         try:

@@ -46,6 +46,7 @@ def find(refs: Mapping[str, str], rev: str) -> Revision | None:
 
 def unknown(refs: Mapping[str, str], rev: str, url: str) -> ResolveError:
     """The error for a revision that there is not, with those that are like it."""
+    rev = short_name(rev)
     names = dict.fromkeys(short_name(name) for name in refs)
     near = [name for name in names if name.startswith(rev)][-_SHOWN:]
     near += [name for name in difflib.get_close_matches(rev, names, n=_SHOWN, cutoff=0.6) if name not in near]

@@ -1,0 +1,119 @@
+"""``from = "git"``: the tree of a commit, with the submodules that are wanted, each a source of its own.
+
+The package URL is ``pkg:github/owner/name@commit`` where the repository is there, else ``pkg:generic`` with the
+qualifier ``vcs_url``. A reference is asked for once, when it is locked; the lock has the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from lockbuild.errors import ResolveError
+from lockbuild.model.environment import SOURCES_DIR
+from lockbuild.model.lock import LockedTree, Source
+from lockbuild.model.platform import Platform
+from lockbuild.model.requests import DawnRequest, DawnTool, GitRequest, GitTool
+from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.resolve.submodules import find_submodules
+from lockbuild.transport.git import Revision
+
+
+def resolve(
+    name: str, request: GitRequest | GitTool, platforms: Sequence[Platform], context: ResolveContext
+) -> Resolution:
+    """Lock the commit that the revision means: one tree, the same on every platform.
+
+    ResolveError where there is no such revision or a submodule cannot be had; FetchError where the repository
+    cannot be read. Nothing of the commit is fetched but what is needed for submodules and descriptions.
+    """
+    revision = context.git.revision(request.url, request.rev)
+    pins = {"rev": request.rev}
+    return lock_commit(name, request, request.url, revision, context, pins=pins)
+
+
+def lock_commit(
+    name: str,
+    request: GitRequest | GitTool | DawnRequest | DawnTool,
+    url: str,
+    revision: Revision,
+    context: ResolveContext,
+    *,
+    pins: dict[str, str],
+) -> Resolution:
+    """Lock ``revision`` of the repository ``url`` with what ``request`` wants of it."""
+    if request.lfs == "fetch":
+        raise ResolveError(
+            "files of git LFS cannot be fetched yet",
+            on=f"{name}.lfs",
+            hint="leave lfs out; a repository that has such files is refused with their names, get those by "
+            'from = "archive"',
+        )
+    commit = revision.commit
+    pins = {**pins, "commit": commit}
+    if revision.reference is not None:
+        pins["ref"] = revision.reference
+    parameters = _description(url, commit, context) if request.describe else {}
+    if "describe" in parameters:
+        pins["describe"] = _short(parameters)
+    short = name.partition(".")[2] or name
+    tree = LockedTree(
+        name=name,
+        platform="any",
+        unpack="git",
+        mount=(request.mount or f"/opt/{short}")
+        if isinstance(request, GitTool | DawnTool)
+        else f"{SOURCES_DIR}/{short}",
+        parameters=parameters,
+        pins=pins,
+        exports=request.exports if isinstance(request, GitTool | DawnTool) else {},
+    )
+    places: list[tuple[str, str, str | None]] = [(url, commit, None)]
+    if request.describe:
+        places.append((url, commit, ".git"))
+    if request.submodules:
+        found = find_submodules(name, url, commit, request.submodules, context)
+        places += [(submodule.url, submodule.commit, submodule.at) for submodule in found]
+    sources = tuple(
+        Source(purl=purl(where, what), url=where, commit=what, at=at, trees=[tree.id])
+        for where, what, at in places
+    )
+    return Resolution((tree,), sources)
+
+
+def purl(url: str, commit: str) -> str:
+    """The package URL of a commit. Specification: purl-spec, the types ``github`` and ``generic``."""
+    from packageurl import PackageURL
+
+    parts = urlsplit(url)
+    path = parts.path.strip("/").removesuffix(".git")
+    owner, _, name = path.rpartition("/")
+    if parts.hostname == "github.com" and owner and "/" not in owner:
+        return PackageURL("github", owner.lower(), name.lower(), commit).to_string()
+    return PackageURL(
+        "generic",
+        name=name or path or "repository",
+        version=commit,
+        qualifiers={"vcs_url": f"git+{url}@{commit}"},
+    ).to_string()
+
+
+def _description(url: str, commit: str, context: ResolveContext) -> dict[str, str]:
+    """The parameters from which a ``.git`` is made; see `lockbuild.environment.git`."""
+    said = context.git.describe(url, commit)
+    parameters = {"abbrev": str(said.abbrev), "describe": commit}
+    if said.tag is not None:
+        parameters["describe"] = f"{said.tag.name}-{said.tag.distance}-g{commit}"
+    if said.annotated is not None:
+        parameters["describe-annotated"] = f"{said.annotated.name}-{said.annotated.distance}-g{commit}"
+    return parameters
+
+
+def _short(parameters: dict[str, str]) -> str:
+    """What ``git describe --tags --always`` says."""
+    text, abbrev = parameters["describe"], int(parameters["abbrev"])
+    tag, _, rest = text.rpartition("-g")
+    if not tag:
+        return text[:abbrev]
+    name, _, distance = tag.rpartition("-")
+    return name if distance == "0" else f"{tag}-g{rest[:abbrev]}"
