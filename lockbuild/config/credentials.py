@@ -133,7 +133,7 @@ def _read_netrc(path: Path) -> tuple[dict[str, Credential], str | None]:
     try:
         hosts = netrc.netrc(str(path)).hosts
     except netrc.NetrcParseError as error:
-        return {}, f"correct line {error.lineno} of {path}, which was passed over"
+        return {}, f"correct {path} (near line {error.lineno}), which was passed over"
     except (OSError, UnicodeDecodeError):
         return {}, f"let {path} be readable, which was passed over"
     return {

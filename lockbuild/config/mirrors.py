@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -38,14 +38,12 @@ class Mirror(Section):
     """Where a file is by the hexadecimal digest of its bytes, with ``{sha256}`` or ``{sha512}`` in its place. Tried
     before any other place."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one_of_both(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            keys = {key.replace("_", "-") for key in value} & {"prefix", "to", "by-digest"}
-            if keys not in ({"prefix", "to"}, {"by-digest"}):
-                raise ValueError("has either prefix and to, or by-digest")
-        return value
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Mirror:
+        given = (self.prefix is not None, self.to is not None, self.by_digest is not None)
+        if given not in ((True, True, False), (False, False, True)):
+            raise ValueError("has either prefix and to, or by-digest")
+        return self
 
 
 def places(mirrors: Iterable[Mirror], url: str) -> list[str]:

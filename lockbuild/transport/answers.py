@@ -87,7 +87,7 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
         said = f"{'the certificate of the proxy' if proxy else 'its certificate'} is not trusted: {root.verify_message}"
         hint = _AUTHORITY_HINT
     elif isinstance(root, ssl.SSLError):
-        reason = (root.reason or "no TLS").replace("_", " ").lower()
+        reason = (root.reason or "handshake ended").replace("_", " ").lower()
         said = f"TLS with {'the proxy' if proxy else 'it'} fails: {reason}"
         hint = _CERTIFICATE_HINT if "certificate" in reason or "handshake" in reason else None
     elif isinstance(root, TimeoutError) or "Timeout" in type(error).__name__:

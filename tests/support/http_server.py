@@ -50,11 +50,10 @@ class Handler(BaseHTTPRequestHandler):
             owner.requests.append(Request(self.command, self.path, headers, self.connection_number))
             steps = owner.script.get(path.partition("?")[0], [])
             behaviour = steps.pop(0) if steps else None
-        if owner.credentials is not None:
-            expected = base64.b64encode(":".join(owner.credentials).encode()).decode()
-            if headers.get("authorization") != f"Basic {expected}":
-                self.reply(401, b"who are you?", {"WWW-Authenticate": "Basic realm=test"})
-                return
+        expected = owner.authorization
+        if expected is not None and headers.get("authorization") != expected:
+            self.reply(401, b"who are you?", {"WWW-Authenticate": "Basic realm=test"})
+            return
         if behaviour is not None:
             behaviour(self)
             return
@@ -263,8 +262,22 @@ class Server:
     script: dict[str, list[Behaviour]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     credentials: tuple[str, str] | None = None
+    token: str | None = None
     connections: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def authorization(self) -> str | None:
+        """The header that it wants to see; None where anybody may read."""
+        if self.token is not None:
+            return f"Bearer {self.token}"
+        if self.credentials is not None:
+            return "Basic " + base64.b64encode(":".join(self.credentials).encode()).decode()
+        return None
+
+    def shown(self) -> set[str]:
+        """Every credential that came in."""
+        return {value for request in self.requests if (value := request.headers.get("authorization"))}
 
     def add(self, path: str, data: bytes, content_type: str | None = None) -> str:
         """Serve ``data``; its URL."""
@@ -279,14 +292,22 @@ class Server:
 
 
 @contextmanager
-def serving(*, host: str = "127.0.0.1", certificate: Path | None = None) -> Iterator[Server]:
-    """A server until the end of the block; with TLS where there is a ``certificate`` (PEM with its key)."""
+def serving(
+    *, host: str = "127.0.0.1", certificate: Path | None = None, clients: Path | None = None
+) -> Iterator[Server]:
+    """A server until the end of the block; with TLS where there is a ``certificate`` (PEM with its key).
+
+    With ``clients`` only those get in who have a certificate of that authority.
+    """
     listener = _Listener((host, 0), Handler)
     server = Server(f"http{'s' if certificate else ''}://{host}:{listener.server_port}")
     listener.owner = server
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
+        if clients is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients)
         listener.socket = context.wrap_socket(
             listener.socket, server_side=True, do_handshake_on_connect=False
         )
@@ -301,11 +322,12 @@ def serving(*, host: str = "127.0.0.1", certificate: Path | None = None) -> Iter
 
 
 def make_certificate(directory: Path) -> Path:
-    """A certificate for 127.0.0.1 that is its own authority, with its key, in one PEM file."""
+    """A certificate for 127.0.0.1 and 127.0.0.2 that is its own authority, with its key, in one PEM file."""
+    directory.mkdir(parents=True, exist_ok=True)
     key, certificate, both = (directory / name for name in ("key.pem", "certificate.pem", "both.pem"))
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-days", "2", "-subj", "/CN=lockbuild test", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-days", "2", "-subj", "/CN=lockbuild test", "-addext", "subjectAltName=IP:127.0.0.1,IP:127.0.0.2",
          "-keyout", str(key), "-out", str(certificate)],
         check=True, capture_output=True,
     )  # fmt: skip
