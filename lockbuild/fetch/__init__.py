@@ -6,7 +6,7 @@ same for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lockbuild.config import Config
@@ -29,7 +29,8 @@ __all__ = ["Fetcher"]
 class Fetcher:
     """Fetches sources into ``store``. ``suites`` are the lock's: they say when a snapshot has a package.
 
-    ``repositories`` is needed for sources that a commit binds.
+    ``repositories`` is needed for sources that a commit binds; ``references`` says what each commit was when it
+    was locked (``refs/tags/v1``), where it was something.
     """
 
     def __init__(
@@ -41,13 +42,16 @@ class Fetcher:
         report: Reporter = silent,
         suites: Sequence[Suite] = (),
         repositories: GitRepositories | None = None,
+        references: Mapping[str, str] | None = None,
     ) -> None:
         self._store = store
         self._http = http
         self._config = config
         self._report = report
         self._repositories = repositories
-        self._places = Places(config, PackageIndexes(http, config), deb.timestamps_of(suites))
+        self._places = Places(
+            config, PackageIndexes(http, config), deb.timestamps_of(suites), references or {}
+        )
 
     def missing(self, sources: Iterable[Source]) -> list[Source]:
         """What the store lacks, each digest once, in order."""

@@ -19,6 +19,7 @@ from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.fetch.places import Places
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
+from lockbuild.transport.failures import MalformedError, NotFoundError, TooLargeError
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
@@ -45,11 +46,11 @@ def expectation(source: Source, places: Places) -> str:
     return f"{where}, commit {source.commit}"
 
 
-def fetch(source: Source, store: Store, repositories: GitRepositories) -> Digest:
+def fetch(source: Source, store: Store, repositories: GitRepositories, places: Places) -> Digest:
     """Store the canonical tar of the commit's tree (or of its git directory); its digest, which is remembered.
 
     IntegrityError where the lock records another digest, or the tree is none that can be unpacked safely; what
-    ``repositories`` raises.
+    ``repositories`` raises: for a commit that is gone NotFoundError, which says what it was.
     """
     from lockbuild.fetch.download import StoppedError
     from lockbuild.fetch.git_directory import write_git_directory
@@ -65,6 +66,8 @@ def fetch(source: Source, store: Store, repositories: GitRepositories) -> Digest
                 write(repositories, source.url, source.commit, out)
         except GitStoppedError:
             raise StoppedError from None
+        except NotFoundError as error:
+            raise _gone(error, source, repositories, places) from None
         try:
             digest = store.add_file(tar, source.sha256)
         except IntegrityError as error:
@@ -80,7 +83,7 @@ def write_tree(
 ) -> None:
     """Write the canonical tar of the commit's tree to ``out``.
 
-    FetchError where files are kept by git LFS, or have more than ``limit`` bytes together; IntegrityError where a
+    MalformedError where files are kept by git LFS, or have more than ``limit`` bytes together; IntegrityError where a
     symbolic link leads out of the tree.
     """
     origin = f"{redact(url)} at {commit}"
@@ -98,7 +101,7 @@ def write_tree(
             size, chunks = next(stream)
             left -= size
             if left < 0:
-                raise FetchError(
+                raise TooLargeError(
                     f"its files have more than {limit:,} bytes",
                     on=origin,
                     hint="fetch what is needed as an archive",
@@ -123,6 +126,27 @@ def write_tree(
     _refuse_pointers(pointers, attributes, origin)
 
 
+def _gone(
+    error: NotFoundError, source: Source, repositories: GitRepositories, places: Places
+) -> NotFoundError:
+    """The error for a commit that no place has, with the reference that it was when it was locked."""
+    from lockbuild.transport.git_refs import described
+
+    reference = places.references.get(source.commit or "")
+    if reference is None or repositories.has(source.url or "", source.commit or ""):
+        return error
+    try:
+        present = repositories.refs(source.url or "").get(reference)
+    except FetchError:
+        present = None
+    now = f"it is {present} now" if present else "it is not there any more"
+    return NotFoundError(
+        f"{error.what}; when it was locked it was the {described(reference)}, and {now}",
+        on=error.on,
+        hint=error.hint or HINT,
+    )
+
+
 def _check_link(entry: Entry, target: bytes, origin: str) -> None:
     fault = links.fault_at_once(entry.path, target)
     if not target or b"\0" in target:
@@ -142,7 +166,7 @@ def _refuse_pointers(pointers: Sequence[bytes], attributes: Mapping[bytes, bytes
     ]
     if kept:
         more = f" and {len(kept) - _SHOWN} more" if len(kept) > _SHOWN else ""
-        raise FetchError(
+        raise MalformedError(
             f"git LFS keeps {', '.join(kept[:_SHOWN])}{more} elsewhere; the repository has pointers only",
             on=origin,
             hint='get these files by from = "archive", or leave the submodule that has them out',

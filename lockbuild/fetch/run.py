@@ -147,7 +147,7 @@ class Run:
         if self._repositories is None:
             return failures
         try:
-            git.fetch(source, self._store, self._repositories)
+            git.fetch(source, self._store, self._repositories, self._places)
         except (TransferError, IntegrityError) as error:
             return [*failures, error]
         return None

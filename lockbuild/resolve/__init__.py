@@ -19,6 +19,7 @@ from lockbuild.model.requests import (
     DawnTool,
     DebianBase,
     DebianSourceRequest,
+    DebianTool,
     EmsdkTool,
     GitRequest,
     GitTool,
@@ -30,12 +31,13 @@ from lockbuild.model.requests import (
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.target import TargetPython, target_of
 
-__all__ = ["Resolution", "ResolveContext", "TargetPython", "resolve", "target_of"]
+__all__ = ["Resolution", "ResolveContext", "TargetPython", "moved_tags", "resolve", "target_of"]
 
 # Modules by name: one is imported only when a manifest asks for it.
 _PROVIDERS: dict[type[Request], str] = {
     DebianBase: "debian.base",
     DebianSourceRequest: "debian.source",
+    DebianTool: "debian.tool",
     NpmTool: "npm.provider",
     PypiTool: "pypi.provider",
     EmsdkTool: "emscripten.release",
@@ -67,3 +69,12 @@ def resolve(
     module = importlib.import_module(f"{__name__}.{provider}")
     resolution: Resolution = module.resolve(name, request, platforms, context)
     return resolution
+
+
+def moved_tags(before: Resolution, after: Resolution) -> list[str]:
+    """What to tell of tags of git repositories that are another commit now than when they were locked."""
+    if not any(tree.unpack == "git" for tree in after.trees):
+        return []
+    from lockbuild.resolve.git import moved_tags
+
+    return moved_tags(before, after)

@@ -17,6 +17,7 @@ from lockbuild.model.requests import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.submodules import find_submodules
 from lockbuild.transport.git import Revision
+from lockbuild.transport.git_refs import described
 
 
 def resolve(
@@ -79,6 +80,19 @@ def lock_commit(
         for where, what, at in places
     )
     return Resolution((tree,), sources)
+
+
+def moved_tags(before: Resolution, after: Resolution) -> list[str]:
+    """What to tell of tags that are another commit now than when they were locked: tags should not move."""
+    known = {tree.id: tree.pins for tree in before.trees if tree.unpack == "git"}
+    return [
+        f"{tree.name}: the {described(pins['ref'])} moved from {old['commit']} to {pins['commit']}"
+        for tree in after.trees
+        if (old := known.get(tree.id)) is not None
+        and (pins := tree.pins).get("ref", "").startswith("refs/tags/")
+        and pins["ref"] == old.get("ref")
+        and pins["commit"] != old.get("commit")
+    ]
 
 
 def purl(url: str, commit: str) -> str:

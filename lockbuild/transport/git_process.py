@@ -200,8 +200,8 @@ class Git:
         return bytes(output), messages.decode("utf-8", "replace")
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        environ = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        environ |= {
+        told = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        told |= {
             "HOME": str(
                 self._home
             ),  # so that no .netrc is read; whom to trust with what is decided elsewhere
@@ -216,11 +216,11 @@ class Git:
             "GIT_PROTOCOL_FROM_USER": "0",
         }
         every = {**_ALWAYS, **settings}
-        environ["GIT_CONFIG_COUNT"] = str(len(every))
+        told["GIT_CONFIG_COUNT"] = str(len(every))
         for number, (key, value) in enumerate(every.items()):
-            environ[f"GIT_CONFIG_KEY_{number}"] = key
-            environ[f"GIT_CONFIG_VALUE_{number}"] = value
-        return environ
+            told[f"GIT_CONFIG_KEY_{number}"] = key
+            told[f"GIT_CONFIG_VALUE_{number}"] = value
+        return told
 
     def _serving(self) -> Path:
         path = self._home / "serving"

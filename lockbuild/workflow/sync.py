@@ -14,6 +14,7 @@ from typing import Any
 from lockbuild.environment.compose import compose
 from lockbuild.environment.materialise import materialise, recipe
 from lockbuild.errors import IntegrityError, StaleLockError, UsageError
+from lockbuild.model.belonging import locked_platforms
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
 from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree
@@ -61,12 +62,12 @@ def sync(
     FetchError, IntegrityError; BuildError where a derived tool's steps fail; StaleLockError where a directory
     of the project is not as it was locked.
     """
-    if platform not in project.manifest.toolchain.platforms:
-        known = ", ".join(map(str, project.manifest.toolchain.platforms))
+    there = locked_platforms(lock)
+    if platform not in there:
         raise UsageError(
-            f"the toolchain {project.manifest.toolchain.name!r} is not for {platform} (it is for {known})",
-            on=str(project.paths.manifest),
-            hint="add the platform to the toolchain's platforms, then run `lockbuild lock`",
+            f"the lock is not for {platform} (it is for {', '.join(map(str, there))})",
+            on=str(project.paths.lock),
+            hint=f"run `lockbuild lock --platform {platform}`, which adds it and keeps every other pin",
         )
     workspace.hold_store()
     wanted = [tree for tree in lock.trees if tree.platform in (platform, "any")]
@@ -156,6 +157,7 @@ def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> Non
         report=workspace.report,
         suites=lock.suites,
         repositories=workspace.git if commits else None,
+        references={tree.pins["commit"]: tree.pins["ref"] for tree in trees if {"commit", "ref"} <= tree.pins.keys()},
     )
     fetcher.fetch(wanted.values())
 
