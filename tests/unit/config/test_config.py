@@ -155,3 +155,46 @@ def test_redacting_hides_userinfo_and_is_done_once(user: str, password: str, pat
 def test_redacting_text() -> None:
     text = "tried 'http://u:p@h/x' and https://h/y?token=1, then gave up"
     assert redact_text(text) == "tried 'http://h/x' and https://h/y?token=*** then gave up"
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "c.toml",
+        """
+        [network]
+        ca = ["ca.pem", "/etc/other.pem"]
+        [[hosts]]
+        host = "a.test"
+        client-cert = "me.pem"
+        client-key = "~/me.key"
+        """,
+    )
+    config = load({"LOCKBUILD_CONFIG": str(file)})
+    assert config.network.ca == [str(tmp_path / "ca.pem"), "/etc/other.pem"]
+    assert config.hosts[0].client_cert == str(tmp_path / "me.pem")
+    assert config.hosts[0].client_key == str(Path("~/me.key").expanduser())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('host = "https://a.test/path"', "hosts[0].host: is not a host name"),
+        ('host = "u:p@a.test"', "hosts[0].host: is not a host name"),
+        ('host = "a.test:99999"', "hosts[0].host: is not a host name"),
+        ('host = "ssh://a.test"', "hosts[0].host: is not a host name"),
+        ('token-env = "X"', "hosts[0].host: is required"),
+        ('host = "a.test"\ntoken = "s3cret"', "hosts[0].token: unknown key"),
+        ('host = "a.test"\nclient-key = "k"', "client-key: goes with client-cert"),
+        ('host = "http://a.test"\nclient-cert = "k"', "client-cert: is for https only"),
+        (
+            'host = "a.test"\n[[hosts]]\nhost = "https://A.test:443"',
+            "hosts[1].host: https://A.test:443 is there twice",
+        ),
+    ],
+)
+def test_what_no_host_is(tmp_path: Path, text: str, problem: str) -> None:
+    file = write(tmp_path / "c.toml", f"[[hosts]]\n{text}\n")
+    with pytest.raises(InvalidFileError) as caught:
+        load({"LOCKBUILD_CONFIG": str(file)})
+    assert problem in str(caught.value)
+    assert "s3cret" not in str(caught.value)

@@ -1,0 +1,435 @@
+"""Mirrors at work: in the client, in fetching, and under the command line; and what offline says without them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockbuild.config import Config
+from lockbuild.errors import FetchError, IntegrityError
+from lockbuild.fetch import Fetcher
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import Source
+from lockbuild.store import Store
+from lockbuild.store.sources import has_source, source_blob
+from lockbuild.transport.failures import NotFoundError, OfflineError, RefusedError, UnreachableError
+from lockbuild.transport.http import Http
+from tests.support import http_server as serve
+from tests.support.http_server import Server, serving
+from tests.support.tiny import TinyWorld, tiny_world
+
+DATA = hashlib.shake_256(b"today's").digest(700_000)
+STALE = hashlib.shake_256(b"yesterday's").digest(len(DATA))
+SHA512 = hashlib.sha512(DATA).hexdigest()
+CANONICAL = "https://files.canonical.test/pool"
+
+
+class Bench:
+    """A store and two mirrors of one canonical place, which does not exist."""
+
+    def __init__(self, directory: Path, one: Server, two: Server) -> None:
+        self.store = Store(directory / "store")
+        self.one, self.two = one, two
+
+    def config(self, *mirrors: dict[str, Any], **tables: Any) -> Config:
+        both = {"prefix": CANONICAL, "to": [f"{self.one.url}/m", f"{self.two.url}/m"]}
+        return Config.model_validate(
+            {"network": {"retries": 0, "timeout": 3}, "mirrors": [*(mirrors or [both])], **tables}
+        )
+
+    def http(self, *mirrors: dict[str, Any], offline: bool = False) -> Http:
+        return Http(self.config(*mirrors), offline=offline, first_wait=0.01)
+
+    def fetch(
+        self, *sources: Source, mirrors: tuple[dict[str, Any], ...] = (), offline: bool = False, **tables: Any
+    ) -> None:
+        config = self.config(*mirrors, **tables)
+        with Http(config, offline=offline, first_wait=0.01) as http:
+            Fetcher(self.store, http, config).fetch(sources)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with serving() as one, serving() as two:
+        yield Bench(tmp_path, one, two)
+
+
+def archive(**bound: Any) -> Source:
+    return Source.model_validate(
+        {
+            "purl": "pkg:generic/sdk?download_url=x",
+            "url": f"{CANONICAL}/sdk.tar",
+            "trees": ["any:tools.sdk"],
+            **(bound or {"sha256": str(Digest.of(DATA))}),
+        }
+    )
+
+
+# The client
+
+
+def test_the_client_asks_each_place_in_order(bench: Bench) -> None:
+    bench.two.add("/m/a", b"a")
+    with bench.http() as http:
+        assert http.get(f"{CANONICAL}/a", limit=9) == b"a"
+        assert http.size(f"{CANONICAL}/a") == 1
+        assert http.slice(f"{CANONICAL}/a", 0, 1) == b"a"
+        with http.stream(f"{CANONICAL}/a") as body:
+            assert b"".join(body) == b"a"
+        document = http.read(f"{CANONICAL}/a", limit=9, accept="text/plain")
+        assert document.url == f"{bench.two.url}/m/a", "links are relative to where it came from"
+    assert bench.one.paths() == ["/m/a"] * 4
+
+
+def test_what_no_place_has_is_not_there(bench: Bench) -> None:
+    with bench.http() as http, pytest.raises(NotFoundError) as caught:
+        http.get(f"{CANONICAL}/a", limit=9)
+    text = str(caught.value)
+    assert f"{CANONICAL}/a: none of the places" in text
+    assert f"{bench.one.url}/m/a: the server answers 404" in text
+    assert f"{bench.two.url}/m/a: the server answers 404" in text
+
+
+def test_a_place_that_refuses_is_told_beside_one_that_lacks_it(bench: Bench) -> None:
+    bench.one.credentials = ("anna", "s3cret")
+    with bench.http() as http, pytest.raises(RefusedError) as caught:
+        http.get(f"{CANONICAL}/a", limit=9)
+    assert "401" in str(caught.value)
+    assert "404" in str(caught.value)
+    assert "netrc" in str(caught.value.hint)
+
+
+def test_wrong_bytes_of_one_place_are_passed_over_for_the_next(bench: Bench) -> None:
+    bench.one.add("/m/a", b"old")
+    bench.two.add("/m/a", b"new")
+
+    def check(data: bytes) -> None:
+        if data != b"new":
+            raise IntegrityError("is not new")
+
+    with bench.http() as http:
+        assert http.get(f"{CANONICAL}/a", limit=9, check=check) == b"new"
+        bench.two.add("/m/a", b"older")
+        with pytest.raises(IntegrityError) as caught:
+            http.get(f"{CANONICAL}/a", limit=9, check=check)
+    assert str(caught.value).count("is not new") == 2
+
+
+def test_who_does_not_answer_is_asked_last_from_then_on(bench: Bench) -> None:
+    bench.two.add("/m/a", b"a")
+    dead = {"prefix": CANONICAL, "to": ["http://127.0.0.1:9/m", f"{bench.two.url}/m"]}
+    with bench.http(dead) as http:
+        assert http.get(f"{CANONICAL}/a", limit=9) == b"a"
+        began = time.monotonic()
+        for _ in range(20):
+            http.get(f"{CANONICAL}/a", limit=9)
+        assert time.monotonic() - began < 2
+        with pytest.raises(UnreachableError):
+            http.get(f"{CANONICAL}/b", limit=9)
+
+
+def test_a_local_mirror_needs_no_network(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near" / "a").write_bytes(b"a")
+    near = {"prefix": CANONICAL, "to": [f"{bench.one.url}/m", (tmp_path / "near").as_uri()]}
+    with bench.http(near, offline=True) as http:
+        assert http.get(f"{CANONICAL}/a", limit=9) == b"a"
+        with pytest.raises(OfflineError):
+            http.get(f"{CANONICAL}/b", limit=9)
+    assert not bench.one.requests
+
+
+# Fetching
+
+
+def test_a_mirror_that_serves_yesterdays_bytes_is_passed_over(bench: Bench) -> None:
+    bench.one.add("/m/sdk.tar", STALE)
+    bench.two.add("/m/sdk.tar", DATA)
+    source = archive()
+    bench.fetch(source)
+    assert bench.store.verified_blob(source_blob(bench.store, source)).read_bytes() == DATA
+
+
+def test_wrong_bytes_everywhere_name_each_mirror_and_what_it_served(bench: Bench) -> None:
+    bench.one.add("/m/sdk.tar", STALE)
+    bench.two.add("/m/sdk.tar", DATA[:-1])
+    with pytest.raises(IntegrityError) as caught:
+        bench.fetch(archive(), mirrors=(
+            {"prefix": CANONICAL, "to": [bench.one.url.replace("//", "//anna:s3cret@") + "/m", f"{bench.two.url}/m"]},
+        ))  # fmt: skip
+    text = str(caught.value)
+    assert f"{bench.one.url}/m/sdk.tar: " in text
+    assert str(Digest.of(STALE)) in text
+    assert f"{bench.two.url}/m/sdk.tar: " in text
+    assert str(Digest.of(DATA[:-1])) in text
+    assert f"the lock says {Digest.of(DATA)}" in text
+    assert "s3cret" not in text
+    assert not has_source(bench.store, archive())
+
+
+def test_by_digest_goes_first_whatever_the_original_place(bench: Bench) -> None:
+    bench.two.add("/m/sdk.tar", DATA)
+    bench.one.add(f"/cas/{Digest.of(DATA).hex}", DATA)
+    cas = {"by-digest": f"{bench.one.url}/cas/{{sha256}}"}
+    other = {"prefix": CANONICAL, "to": [f"{bench.two.url}/m"]}
+    bench.fetch(archive(), mirrors=(other, cas))
+    assert bench.one.paths() == [f"/cas/{Digest.of(DATA).hex}"]
+    assert not bench.two.requests
+
+
+def test_what_is_not_kept_by_digest_comes_from_its_place(bench: Bench) -> None:
+    bench.two.add("/m/sdk.tar", DATA)
+    bench.one.add(f"/cas/{Digest.of(DATA).hex}", STALE)
+    other = {"prefix": CANONICAL, "to": [f"{bench.two.url}/m"]}
+    bench.fetch(archive(), mirrors=({"by-digest": f"{bench.one.url}/cas/{{sha256}}"}, other))
+    assert has_source(bench.store, archive())
+
+
+def test_debian_packages_and_their_mirrors_have_mirrors_too(bench: Bench) -> None:
+    bench.two.add("/m/pool/a.deb", DATA)
+    source = Source(
+        purl="pkg:deb/debian/a@1?arch=all&distro=forky",
+        path="pool/a.deb",
+        sha256=Digest.of(DATA),
+        trees=["x"],
+    )
+    bench.fetch(source, debian={"mirrors": [f"{CANONICAL}/"], "snapshot": "file:///nowhere"})
+    assert has_source(bench.store, source)
+
+
+# What a SHA-512 binds
+
+
+def test_a_sha512_is_checked_and_the_sha256_remembered(bench: Bench) -> None:
+    bench.one.add("/m/sdk.tar", STALE)
+    bench.two.add("/m/sdk.tar", DATA)
+    source = archive(sha512=SHA512)
+    bench.fetch(source)
+    assert bench.store.recall(source.identity) == Digest.of(DATA)
+    assert source_blob(bench.store, source) == Digest.of(DATA)
+    bench.one.requests.clear()
+    bench.fetch(source)
+    assert not bench.one.requests, "what is there is not asked for"
+    assert bench.store.verify() == []
+
+
+def test_a_wrong_sha512_is_told_with_both(bench: Bench) -> None:
+    bench.one.add("/m/sdk.tar", STALE)
+    with pytest.raises(IntegrityError) as caught:
+        bench.fetch(archive(sha512=SHA512), mirrors=({"prefix": CANONICAL, "to": [f"{bench.one.url}/m"]},))
+    assert f"sha512:{hashlib.sha512(STALE).hexdigest()}" in str(caught.value)
+    assert f"the lock says sha512:{SHA512}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"sha512": SHA512, "sha256": str(Digest.of(STALE))},
+        {"sha512": hashlib.sha512(STALE).hexdigest(), "sha256": str(Digest.of(DATA))},
+    ],
+)
+def test_where_both_are_known_both_are_checked(bench: Bench, bound: dict[str, str]) -> None:
+    bench.one.add("/m/sdk.tar", DATA)
+    bench.two.add("/m/sdk.tar", STALE)
+    source = archive(**bound)
+    with pytest.raises(IntegrityError):
+        bench.fetch(source)
+    assert not has_source(bench.store, source)
+    assert bench.store.recall(source.identity) is None
+
+
+def test_a_download_bound_by_sha512_is_gone_on_with(bench: Bench) -> None:
+    bench.one.add("/m/sdk.tar", DATA)
+    bench.one.script["/m/sdk.tar"] = [serve.truncate(300_000), serve.status(500)]
+    source = archive(sha512=SHA512)
+    only = ({"prefix": CANONICAL, "to": [f"{bench.one.url}/m"]},)
+    with pytest.raises(FetchError):
+        bench.fetch(source, mirrors=only)
+    bench.one.requests.clear()
+    bench.fetch(source, mirrors=only)
+    assert [request.headers.get("range") for request in bench.one.requests] == ["bytes=300000-"]
+    assert source_blob(bench.store, source) == Digest.of(DATA)
+
+
+def test_a_sha512_has_mirrors_by_digest(bench: Bench) -> None:
+    bench.one.add(f"/cas/{SHA512}", DATA)
+    cas = (
+        {"by-digest": f"{bench.two.url}/only/{{sha256}}"},
+        {"by-digest": f"{bench.one.url}/cas/{{sha512}}"},
+    )
+    bench.fetch(archive(sha512=SHA512), mirrors=cas)
+    assert not bench.two.requests, "its SHA-256 is not known"
+
+
+@pytest.mark.parametrize(
+    ("purl", "path"),
+    [
+        ("pkg:npm/left-pad@1.3.0", "left-pad/-/left-pad-1.3.0.tgz"),
+        ("pkg:npm/%40scope/name@1.0.0", "@scope/name/-/name-1.0.0.tgz"),
+    ],
+)
+def test_packages_of_npm_come_from_the_registry(bench: Bench, purl: str, path: str) -> None:
+    bench.one.add(f"/npm/{path}", DATA)
+    source = Source(purl=purl, path=path, sha512=SHA512, trees=["any:tools.x"])
+    bench.fetch(source, npm={"registry": f"{bench.one.url}/npm/"})
+    assert has_source(bench.store, source)
+    assert bench.one.paths() == [f"/npm/{path}"]
+
+
+# Offline
+
+
+def test_offline_names_everything_that_is_missing_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")  # whatever would be run to find out would take too long
+    sources = [
+        archive(),
+        archive(sha512=SHA512),
+        Source(purl="pkg:npm/a@1", path="a/-/a-1.tgz", sha512=SHA512[::-1], trees=["any:tools.x"]),
+        Source(
+            purl="pkg:github/team/sdk@" + "a" * 40,
+            url=f"{CANONICAL}/sdk.git",
+            commit="a" * 40,
+            trees=["any:tools.x"],
+        ),
+        Source(purl="pkg:deb/debian/a@1?arch=all", path="pool/a.deb", sha256=Digest.of(STALE), trees=["x"]),
+    ]
+    began = time.monotonic()
+    with pytest.raises(OfflineError) as caught:
+        bench.fetch(
+            *sources,
+            offline=True,
+            mirrors=(
+                {"prefix": CANONICAL, "to": [f"{bench.one.url.replace('//', '//u:s3cret@')}/m"]},
+                {"by-digest": f"{bench.two.url}/cas/{{sha256}}"},
+            ),
+            debian={"mirrors": ["http://deb.test"], "snapshot": "http://old.test"},
+            npm={"registry": "https://npm.test"},
+        )
+    assert time.monotonic() - began < 1
+    text = str(caught.value)
+    assert "5 sources are not in the store" in text
+    assert f"{bench.two.url}/cas/{Digest.of(DATA).hex} or {bench.one.url}/m/sdk.tar" in text
+    assert f"{bench.one.url}/m/sdk.git, commit {'a' * 40}" in text
+    assert "an npm registry, a/-/a-1.tgz" in text
+    assert "a Debian mirror, pool/a.deb" in text
+    assert "s3cret" not in text
+    assert not bench.one.requests
+    assert not bench.two.requests
+
+
+# The command line
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[TinyWorld]:
+    with tiny_world(tmp_path) as made:
+        yield made
+
+
+def configure(world: TinyWorld, text: str) -> None:
+    file = world.directory / "config.toml"
+    file.write_text(file.read_text() + text)
+
+
+def test_a_whole_project_through_mirrors_gives_the_same_lock(world: TinyWorld) -> None:
+    """The configuration says where bytes come from and never changes a lock."""
+    world.run("lock")
+    plain = (world.project / "lockbuild.lock").read_bytes()
+    (world.project / "lockbuild.lock").unlink()
+    config = world.directory / "config.toml"
+    config.write_text(
+        config.read_text().replace(f"{world.server.url}/debian", "https://deb.canonical.test/debian")
+    )
+    configure(
+        world,
+        f'[[mirrors]]\nprefix = "https://deb.canonical.test"\n'
+        f'to = ["http://127.0.0.1:9/nobody", "{world.server.url}"]\n',
+    )
+    world.run("lock")
+    assert (world.project / "lockbuild.lock").read_bytes() == plain
+    world.run("sync")
+
+
+def sdk_tar() -> bytes:
+    """The same each time."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        member = tarfile.TarInfo("sdk-1/bin/hello")
+        member.size = 3
+        member.mode = 0o755
+        tar.addfile(member, io.BytesIO(b"hi\n"))
+    return out.getvalue()
+
+
+def test_a_store_that_is_lost_comes_back_by_digest_alone(world: TinyWorld, tmp_path: Path) -> None:
+    data = sdk_tar()
+    (tmp_path / "sdk.tar").write_bytes(data)
+    toolchain = world.project / "toolchain.toml"
+    toolchain.write_text(
+        toolchain.read_text()
+        + f'\n[tools.sdk]\nfrom = "archive"\nurl = "{CANONICAL}/sdk.tar"\nsha256 = "{Digest.of(data).hex}"\n'
+    )
+    configure(world, f'[[mirrors]]\nprefix = "{CANONICAL}"\nto = ["{tmp_path.as_uri()}"]\n')
+    world.run("lock", "--materialise")
+    lock = tomllib.loads((world.project / "lockbuild.lock").read_text())
+
+    cas = tmp_path / "cas"
+    cas.mkdir()
+    for source in lock["sources"]:
+        name = source["sha256"].removeprefix("sha256:")
+        (cas / name).write_bytes((world.store / "blobs" / "sha256" / name).read_bytes())
+    config = world.directory / "config.toml"
+    config.write_text(
+        f'[debian]\nmirrors = ["https://deb.canonical.test"]\nsnapshot = "https://old.test"\n'
+        f'[[mirrors]]\nby-digest = "{cas.as_uri()}/{{sha256}}"\n'
+    )
+    world.run("sync", "--offline", store=tmp_path / "second")
+    (cas / Digest.of(data).hex).unlink()
+    failed = world.run("sync", "--offline", store=tmp_path / "third", status=4)
+    assert "1 source is not in the store" in failed.err
+    assert f"{cas.as_uri()}/{Digest.of(data).hex} or {CANONICAL}/sdk.tar" in failed.err
+
+
+def test_the_configuration_is_shown_with_its_origins(world: TinyWorld) -> None:
+    configure(
+        world,
+        '[[mirrors]]\nprefix = "https://a.test"\nto = ["https://u:s3cret@m.test"]\n'
+        '[[hosts]]\nhost = "m.test"\ntoken-env = "CORP_TOKEN"\n',
+    )
+    environ = {
+        "CORP_TOKEN": "t0ken",
+        "https_proxy": "paul:pa55@proxy.test:3128",
+        "PIP_INDEX_URL": "https://me:pa55@index.test/simple",
+    }
+    result = world.run("config", "show", "--json", environ=environ)
+    assert result.value["path"] == str(world.directory / "config.toml")
+    assert result.value["exists"] is True
+    found = {item["key"]: (item["value"], item["origin"]) for item in result.value["settings"]}
+    assert found["debian.mirrors"] == ([f"{world.server.url}/debian"], "file")
+    assert found["network.retries"] == (0, "file")
+    assert found["network.timeout"] == (30.0, "default")
+    assert found["pypi.indexes"][0][0] == "https://index.test/simple"
+    assert found["pypi.indexes"][1] == "pip"
+    assert found["npm.registry"][1] == "npm"
+    assert found["mirrors[0].to"] == (["https://m.test"], "file")
+    assert found["hosts[0].token-env"] == ("CORP_TOKEN", "file")
+    assert found["CORP_TOKEN"] == ("***", "environment")
+    assert found["https_proxy"] == ("proxy.test:3128", "environment")
+    text = world.run("config", "show", environ=environ).out
+    for secret in ("s3cret", "t0ken", "pa55", "paul"):
+        assert secret not in text + result.out
+    assert "https_proxy" in text
+    assert world.run("config", "path").out == f"{world.directory / 'config.toml'}\n"
+    absent = world.run("config", "path", "--json", environ={"LOCKBUILD_CONFIG": "/nowhere/c.toml"})
+    assert absent.value == {"path": "/nowhere/c.toml", "exists": False}
+    world.run("config", "show", environ={"LOCKBUILD_CONFIG": "/nowhere/c.toml"}, status=2)
