@@ -13,4 +13,3 @@ def without_bytecode(root: Path) -> None:
         if "__pycache__" in names:
             names.remove("__pycache__")
             shutil.rmtree(Path(directory) / "__pycache__")
-            os.utime(directory, ns=(0, 0))

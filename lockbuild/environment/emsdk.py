@@ -12,7 +12,6 @@ only see to it that what is to be active is installed.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -121,8 +120,9 @@ def _sorted(sources: Sequence[Source], files: Sequence[Path]) -> tuple[list[tupl
 
 def _node(file: Path, directory: Path, name: str) -> None:
     """Put what a wheel has of Node.js where emsdk has Node.js."""
+    directory.parent.mkdir(exist_ok=True)
     whole = directory.with_name(".wheel")
-    wheels([file], whole, mount="/")
+    wheels([file], directory.parent, mount=f"/{whole.name}")
     package = whole / LIBRARY / _PACKAGE
     if not (package / "bin/node").is_file():
         raise IntegrityError(f"the wheel has no {_PACKAGE}/bin/node", on=name)
@@ -136,7 +136,3 @@ def _node(file: Path, directory: Path, name: str) -> None:
         if (link.parent / target).is_file():
             link.unlink(missing_ok=True)
             link.symlink_to(target)
-            os.utime(link, ns=(0, 0), follow_symlinks=False)
-    for path in (directory / "bin", directory, directory.parent):
-        path.chmod(0o755)
-        os.utime(path, ns=(0, 0))

@@ -53,4 +53,3 @@ def _rename(base: Path, name: str, wanted: str, archive: str) -> None:
     if found.is_symlink() or not found.is_dir() or os.path.lexists(base / wanted):
         raise IntegrityError(f"the archive has no directory {name!r} to be called {wanted!r}", on=archive)
     found.rename(base / wanted)
-    os.utime(base, ns=(0, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lockbuild.errors import ResolveError
+from lockbuild.errors import FetchError, ResolveError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
@@ -202,6 +202,10 @@ def _taken(name: str, sdk: _Sdk, platform: Platform, url: str, context: ResolveC
         return take(url, context, on=name)
     except NotFoundError as error:
         raise _no_archive(name, sdk, platform, error) from None
+    except FetchError as error:
+        error.what = f"nobody publishes a digest of it, so it is needed to lock, but it {error.what}"
+        error.on = f"{name}: {error.on}"
+        raise
 
 
 def _no_archive(name: str, sdk: _Sdk, platform: Platform, error: NotFoundError | None = None) -> ResolveError:

@@ -23,7 +23,8 @@ _VERSIONS = (_TAG, f"upstream-{_TAG}")
 _ARCHITECTURES = {"x86_64": ("x86_64",), "arm64": ("arm64", "aarch64")}
 _NODE = re.compile(r"node-(\d+\.\d+\.\d+)-64bit")
 _URL = re.compile(r"https?://[^\s%]+")
-_OS_KEYS = {"linux": "linux_url", "mac": "macos_url", "win": "windows_url"}
+_SYSTEMS = {"linux": "linux", "mac": "macos", "win": "windows"}
+"""What a system is called in keys; in values it is called as here on the left, or as in the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class SdkManifest:
                 continue
             if tool.get("arch", "x86_64") not in _ARCHITECTURES[architecture]:
                 continue
-            url = tool.get(_OS_KEYS[system])
+            key = _SYSTEMS[system]
+            url = tool.get(f"{key}_url", tool.get(f"url_{key}"))  # the second since summer 2026
             if isinstance(url, str):
                 url = url.replace(_TAG, commit)
                 if not _URL.fullmatch(url):
@@ -61,10 +63,18 @@ class SdkManifest:
     def node(self, system: str = "linux") -> str | None:
         """Version of the Node.js that the SDK of a release uses; None where it has none."""
         for sdk in self._entries("sdks", tuple(f"releases-{version}" for version in _VERSIONS)):
-            uses = sdk.get("uses")
-            if sdk.get("os") in (system, "all", None) and isinstance(uses, list):
-                found = (_NODE.fullmatch(used) for used in uses if isinstance(used, str))
-                return next((match[1] for match in found if match), None)
+            if sdk.get("os") not in (system, _SYSTEMS[system], "all", None):
+                continue
+            # "uses" until summer 2026; then "deps", of which a system can have its own
+            uses = next(
+                (sdk[key] for key in ("uses", f"deps_{_SYSTEMS[system]}", "deps") if key in sdk), None
+            )
+            found = (
+                _NODE.fullmatch(used)
+                for used in (uses if isinstance(uses, list) else ())
+                if isinstance(used, str)
+            )
+            return next((match[1] for match in found if match), None)
         return None
 
     def _entries(self, key: str, versions: tuple[str, ...]) -> Iterator[dict[str, Any]]:
