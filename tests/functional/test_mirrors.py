@@ -360,6 +360,22 @@ def test_a_whole_project_through_mirrors_gives_the_same_lock(world: TinyWorld) -
     world.run("sync")
 
 
+def test_a_mirror_with_damaged_indexes_is_passed_over(world: TinyWorld) -> None:
+    world.run("lock")
+    plain = (world.project / "lockbuild.lock").read_bytes()
+    (world.project / "lockbuild.lock").unlink()
+    with serving() as damaged:
+        for path, data in world.server.files.items():
+            damaged.add(path, data[:-1] + b"?" if "Packages" in path or "by-hash" in path else data)
+        configure(
+            world,
+            f'[[mirrors]]\nprefix = "{world.server.url}"\nto = ["{damaged.url}", "{world.server.url}"]\n',
+        )
+        world.run("lock", store=world.directory / "second")
+        assert any("Packages" in path or "by-hash" in path for path in damaged.paths())
+    assert (world.project / "lockbuild.lock").read_bytes() == plain
+
+
 def sdk_tar() -> bytes:
     """The same each time."""
     out = io.BytesIO()

@@ -175,26 +175,32 @@ def _download(
         parent = path.rpartition("/")[0]
         url = f"{directory}/{parent}/by-hash/SHA256/{listed.sha256.hex}"
         try:
-            data = context.http.get(url, limit=listed.size)
+            return context.http.get(url, limit=listed.size, check=lambda data: _check(url, data, listed))
         except FetchError as error:
             # Mirrors made by copying often lack by-hash, whatever the release says.
             context.report(Note(f"no by-hash for {path}: {error.what}", "debug"))
-        else:
-            if Digest.of(data) != listed.sha256:
-                raise _wrong_bytes(redact(url), data, listed)
-            return data
     url = f"{directory}/{path}"
+    sizes: list[int] = []
+
+    def check(data: bytes) -> None:
+        sizes.append(len(data))
+        _check(url, data, listed)
+
     try:
-        data = context.http.get(url, limit=_LARGEST_INDEX)
+        return context.http.get(url, limit=_LARGEST_INDEX, check=check)
+    except IntegrityError:
+        if sizes[-1] == listed.size and not _moved_on(directory, signed, context):
+            raise
+        raise _out_of_step(redact(url)) from None
     except FetchError:
         if _moved_on(directory, signed, context):
             raise _out_of_step(redact(url)) from None
         raise
-    if Digest.of(data) == listed.sha256:
-        return data
-    if len(data) == listed.size and not _moved_on(directory, signed, context):
+
+
+def _check(url: str, data: bytes, listed: IndexFile) -> None:
+    if Digest.of(data) != listed.sha256:
         raise _wrong_bytes(redact(url), data, listed)
-    raise _out_of_step(redact(url))
 
 
 def _moved_on(directory: str, signed: bytes, context: ResolveContext) -> bool:

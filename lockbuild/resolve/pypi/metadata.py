@@ -48,16 +48,17 @@ def _published(http: Http, wheel: IndexFile) -> bytes | None:
         return None
     from lockbuild.transport.failures import NotFoundError
 
+    def check(data: bytes) -> None:
+        if wheel.metadata_sha256 is not None and Digest.of(data) != wheel.metadata_sha256:
+            raise IntegrityError(
+                f"the metadata of {wheel.name} must have {wheel.metadata_sha256} and has {Digest.of(data)}",
+                on=redact(wheel.metadata_url or ""),
+            )
+
     try:
-        data = http.get(wheel.metadata_url, limit=_LIMIT)
+        return http.get(wheel.metadata_url, limit=_LIMIT, check=check)
     except NotFoundError:
         return None  # some mirrors pass the page on and not the files
-    if wheel.metadata_sha256 is not None and Digest.of(data) != wheel.metadata_sha256:
-        raise IntegrityError(
-            f"the metadata of {wheel.name} must have {wheel.metadata_sha256} and has {Digest.of(data)}",
-            on=redact(wheel.metadata_url),
-        )
-    return data
 
 
 def _from_wheel(http: Http, wheel: IndexFile) -> bytes:
