@@ -13,6 +13,13 @@ def kebab(name: str) -> str:
 class FileModel(BaseModel):
     """A value that stands in a manifest, lock or configuration file."""
 
+    # Most models stand in a bigger one, which has all that is needed to read them: their own validators
+    # would only make every command start later.
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=kebab, populate_by_name=True, strict=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=kebab,
+        populate_by_name=True,
+        strict=True,
+        defer_build=True,
     )

@@ -22,6 +22,9 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
 from lockbuild.workflow.workspace import Workspace
 
+_HEAD_START = 0.1
+"""Seconds that the body gets to start its first process: two threads that run Python hold each other up."""
+
 
 @contextmanager
 def trusted(
@@ -30,17 +33,21 @@ def trusted(
     """Look at every tree that ``plan`` uses while the body runs; IntegrityError, instead of whatever the body came
     to, where one is damaged. The value raises it as soon as that is known; call it now and then."""
     stopped = threading.Event()
+    ending = threading.Event()
     trees = list(_used(workspace, environment, plan))
     with ThreadPoolExecutor(1, thread_name_prefix="verify") as pool:
-        looking = pool.submit(_look, workspace, trees, thorough, stopped)
+        looking = pool.submit(_look, workspace, trees, thorough, stopped, ending)
         try:
             yield lambda: _raise_damage(looking)
         except Exception:
+            ending.set()
             looking.result()  # damage explains a failure better than the failure does
             raise
         except BaseException:
             stopped.set()
+            ending.set()
             raise
+        ending.set()
         looking.result()
 
 
@@ -52,8 +59,13 @@ def _used(workspace: Workspace, environment: Environment, plan: Plan) -> Iterato
 
 
 def _look(
-    workspace: Workspace, trees: Iterable[tuple[str, Digest]], thorough: bool, stopped: threading.Event
+    workspace: Workspace,
+    trees: Iterable[tuple[str, Digest]],
+    thorough: bool,
+    stopped: threading.Event,
+    ending: threading.Event,
 ) -> None:
+    ending.wait(_HEAD_START)
     for name, digest in trees:
         reason = workspace.store.tree_damage(digest, thorough=thorough, stopped=stopped.is_set)
         if reason is not None:
