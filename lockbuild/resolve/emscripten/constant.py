@@ -150,6 +150,8 @@ class _Evaluation:
         match node:
             case ast.Constant(value=str() | int() | None as value):
                 return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+                return -number
             case ast.Name():
                 return self._scope.name(node, self._depth)
             case ast.JoinedStr():
