@@ -122,6 +122,15 @@ def _debian_root(
     debian_root(files, root, platform=tree.platform, report=report)
 
 
+def _debian_tool(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.debian import debian_tool
+
+    assert tree.platform != "any", "the schema of locks and the resolver give it its platform"
+    debian_tool(files, root, mount=root_of(tree), platform=tree.platform, report=report)
+
+
 def _wheels(
     tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
 ) -> None:
@@ -202,6 +211,7 @@ def _task(tree: LockedTree, report: Reporter) -> Iterator[None]:
 
 UNPACKERS: Mapping[Unpack, Unpacker] = {
     "debian-root": _debian_root,
+    "debian-tool": _debian_tool,
     "wheels": _wheels,
     "archive": _archive,
     "emsdk": _emsdk,

@@ -76,7 +76,7 @@ def _tree(key: str, tree: LockedTree, *, has_source: bool) -> Iterator[Problem]:
         yield Problem(key, f"no source is part of {tree.id}")
     if tree.unpack == "path" and tree.digest is None:
         yield Problem(f"{key}.digest", "is required for a directory of the project")
-    if tree.unpack in ("debian-root", "derive") and tree.platform == "any":
+    if tree.unpack in ("debian-root", "debian-tool", "derive") and tree.platform == "any":
         yield Problem(f"{key}.platform", f"{tree.name} is for one platform, not for any")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from lockbuild.errors import ResolveError
-from lockbuild.resolve.debian.base import closure
+from lockbuild.resolve.debian.closure import closure
 from lockbuild.resolve.debian.index import Package, PackageIndex
 from lockbuild.resolve.debian.relations import Relation
+from lockbuild.resolve.debian.tool import missing
 
 NAMES = ["pa", "pb", "pc", "pd", "pe", "pf"]
 VIRTUAL = ["va", "vb"]
@@ -154,3 +155,23 @@ def _closure(index: PackageIndex, wanted: list[str]) -> list[Package] | ResolveE
 
 def _text(result: list[Package] | ResolveError) -> list[str]:
     return [str(result)] if isinstance(result, ResolveError) else [str(package) for package in result]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stanzas(), st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True))
+def test_a_tool_has_what_it_needs_together_with_the_base(parts: list[str], wanted: list[str]) -> None:
+    index = _index(parts)
+    wanted = [name for name in wanted if index.packages(name)]
+    base = _closure(index, [])
+    assume(wanted and not isinstance(base, ResolveError))
+    assert not isinstance(base, ResolveError)
+    there = {package.name: package.version for package in base}
+    try:
+        tool = missing(index, wanted, there, "amd64", on="tools.x")
+    except ResolveError:
+        return  # the base has it all, or has what does not fit
+    assert not {package.name for package in tool} & there.keys()
+    assert {*wanted} <= {package.name for package in (*tool, *base)}
+    for package in tool:
+        for clause in package.depends:
+            assert any(_meets(relation, other) for relation in clause for other in (*tool, *base))

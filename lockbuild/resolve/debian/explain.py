@@ -24,7 +24,8 @@ def hopeless(universe: Universe, roots: Iterable[Need]) -> dict[Package, Need | 
     A package comes after all that could have met its requirement. Only what the roots can reach is looked at;
     conflicts are not.
     """
-    open_ = [package for root in roots for package in universe.serving(root)]
+    # Each once: an Essential package may be asked for as well, and what it needs must not be counted twice.
+    open_ = list(dict.fromkeys(package for root in roots for package in universe.serving(root)))
     seen = set(open_)
     waiting: dict[Package, list[tuple[Package, Need | Choose]]] = {}
     failed: deque[tuple[Package, Need | Choose]] = deque()

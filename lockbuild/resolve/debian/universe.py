@@ -8,11 +8,12 @@ package, another architecture's name by none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lockbuild.resolve.debian.index import Package, PackageIndex
 from lockbuild.resolve.debian.relations import Clause, Relation, describe
+from lockbuild.resolve.debian.version import version_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +53,33 @@ Requirement = Need | Avoid | Choose
 class Universe:
     """The packages of an index, with the relations between them resolved to packages.
 
-    Packages in ``without`` are taken not to exist.
+    Packages in ``without`` are taken not to exist. ``given`` has, by name, the versions of packages that are there
+    already: they are preferred to all others, and where the index has that version, nothing is required of it.
     """
 
     def __init__(
-        self, index: PackageIndex, architecture: str, without: frozenset[Package] = frozenset()
+        self,
+        index: PackageIndex,
+        architecture: str,
+        without: frozenset[Package] = frozenset(),
+        given: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
         self.architecture = architecture
         self._without = without
+        self._given = given or {}
         self._native = (None, "native", architecture)
         self._satisfiers: dict[Clause, tuple[Package, ...]] = {}
         self._requirements: dict[Package, tuple[Requirement, ...]] = {}
 
     def reduced(self, without: frozenset[Package]) -> Universe:
         """The same universe lacking also the packages in ``without``."""
-        return Universe(self.index, self.architecture, self._without | without)
+        return Universe(self.index, self.architecture, self._without | without, self._given)
+
+    def is_given(self, package: Package) -> bool:
+        """Whether ``package`` is there already, in this version."""
+        version = self._given.get(package.name)
+        return version is not None and version_key(version) == version_key(package.version)
 
     def packages(self, name: str) -> tuple[Package, ...]:
         """The versions of ``name``, newest first."""
@@ -84,6 +96,8 @@ class Universe:
         if found is None:
             ordered = [package for relation in clause for package in self._satisfying(relation)]
             found = tuple(package for package in dict.fromkeys(ordered) if package not in self._without)
+            if self._given:
+                found = tuple(sorted(found, key=lambda package: package.name not in self._given))
             self._satisfiers[clause] = found
         return found
 
@@ -102,7 +116,9 @@ class Universe:
     def requirements(self, package: Package) -> tuple[Requirement, ...]:
         """What must hold where ``package`` is there, in a stable order. What it serves itself is left out."""
         found = self._requirements.get(package)
-        if found is None:
+        if found is None and self.is_given(package):
+            found = self._requirements[package] = ()
+        elif found is None:
             needed = (
                 self._requirement(clause, package.name)
                 for clause in package.depends
