@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from lockbuild.config.fields import Section, Url, Urls
 from lockbuild.config.hosts import HostConfig
 from lockbuild.config.mirrors import Mirror, by_digest, places
 from lockbuild.config.urls import Origin
+
+T = TypeVar("T")
 
 
 class DebianConfig(Section):
@@ -58,8 +61,10 @@ class NetworkConfig(Section):
 class Config(Section):
     """The user's configuration.
 
-    The methods answer from it, else from apt's or pip's.
+    The methods answer from it, else from apt's, pip's or npm's; each of those is asked once.
     """
+
+    _answers: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     debian: DebianConfig = DebianConfig()
     """Debian archives."""
@@ -89,7 +94,8 @@ class Config(Section):
             return self.npm.registry.rstrip("/")
         from lockbuild.config.npm import registry
 
-        return registry(package)
+        scope = package.partition("/")[0] if package.startswith("@") else ""
+        return self._once(f"npm {scope}", lambda: registry(package))
 
     def places(self, url: str) -> list[str]:
         """Where to look for ``url``, in order: what the mirrors with the longest prefix say, else ``url`` itself."""
@@ -105,7 +111,7 @@ class Config(Section):
             return list(self.debian.mirrors)
         from lockbuild.config.apt import archive_mirrors
 
-        return archive_mirrors()
+        return list(self._once("archive_mirrors", archive_mirrors))
 
     def snapshot_service(self) -> str | None:
         """Where old states of the Debian archive are kept, if any place is known."""
@@ -113,7 +119,7 @@ class Config(Section):
             return self.debian.snapshot
         from lockbuild.config.apt import snapshot_service
 
-        return snapshot_service()
+        return self._once("snapshot_service", snapshot_service)
 
     def debian_keyring(self) -> Path:
         """The OpenPGP keyring that signed Debian indexes are verified against."""
@@ -121,7 +127,7 @@ class Config(Section):
             return Path(self.debian.keyring)
         from lockbuild.config.apt import keyring
 
-        return keyring()
+        return self._once("keyring", keyring)
 
     def accepts_expired(self) -> bool:
         """Whether signed indexes past their Valid-Until are taken: the user's word, else the administrator's to apt."""
@@ -129,7 +135,7 @@ class Config(Section):
             return self.debian.allow_expired
         from lockbuild.config import apt
 
-        return apt.accepts_expired()
+        return self._once("accepts_expired", apt.accepts_expired)
 
     def pypi_indexes(self) -> list[str]:
         """Base URLs of Python package indexes, the preferred one first."""
@@ -137,4 +143,11 @@ class Config(Section):
             return list(self.pypi.indexes)
         from lockbuild.config.pip import indexes
 
-        return indexes()
+        return list(self._once("indexes", indexes))
+
+    def _once(self, question: str, ask: Callable[[], T]) -> T:
+        """What the machine's configuration says: another program has to be run for some of it."""
+        if question not in self._answers:
+            self._answers[question] = ask()
+        answer: T = self._answers[question]
+        return answer

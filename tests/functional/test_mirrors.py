@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
+import json
 import tarfile
 import time
 import tomllib
@@ -414,6 +416,63 @@ def test_a_store_that_is_lost_comes_back_by_digest_alone(world: TinyWorld, tmp_p
     failed = world.run("sync", "--offline", store=tmp_path / "third", status=4)
     assert "1 source is not in the store" in failed.err
     assert f"{cas.as_uri()}/{Digest.of(data).hex} or {CANONICAL}/sdk.tar" in failed.err
+
+
+def npm_package() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, data in (
+            ("package/package.json", b'{"name": "a", "version": "1.0.0"}'),
+            ("package/index.js", b""),
+        ):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_materialising_writes_the_sha256_of_what_a_sha512_binds(world: TinyWorld, tmp_path: Path) -> None:
+    data = npm_package()
+    integrity = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
+    with serving() as registry:
+        registry.add("/npm/a/-/a-1.0.0.tgz", data)
+        configure(world, f'[npm]\nregistry = "{registry.url}/npm/"\n')
+        toolchain = world.project / "toolchain.toml"
+        toolchain.write_text(
+            toolchain.read_text() + '\n[tools.packages]\nfrom = "npm"\nlockfile = "package-lock.json"\n'
+        )
+        packages = {"node_modules/a": {"version": "1.0.0", "integrity": integrity}}
+        (world.project / "package-lock.json").write_text(
+            json.dumps({"lockfileVersion": 3, "packages": packages})
+        )
+
+        def source() -> dict[str, Any]:
+            lock = tomllib.loads((world.project / "lockbuild.lock").read_text())
+            (found,) = (source for source in lock["sources"] if source["purl"] == "pkg:npm/a@1.0.0")
+            return dict(found)
+
+        world.run("lock")
+        assert "sha256" not in source()
+        world.run("sync")
+        world.run("store", "gc")
+        assert (world.store / "blobs" / "sha256" / Digest.of(data).hex).exists(), "the lock needs it"
+
+        began = time.monotonic()
+        failed = world.run("sync", "--offline", store=tmp_path / "third", status=4)
+        assert time.monotonic() - began < 5  # below one second on a machine that does nothing else
+        assert "pkg:npm/a@1.0.0 would come from an npm registry, a/-/a-1.0.0.tgz" in failed.err
+        assert "pkg:deb/debian/busybox" in failed.err
+
+        world.run("lock", "--materialise")
+        assert source()["sha256"] == str(Digest.of(data))
+        world.run("lock", "--check")
+        registry.requests.clear()
+        world.run("sync", store=tmp_path / "second")
+        assert registry.paths() == ["/npm/a/-/a-1.0.0.tgz"]
+        registry.add("/npm/a/-/a-1.0.0.tgz", data + b"?")
+        wrong = world.run("sync", store=tmp_path / "fourth", status=5)
+        assert f"{registry.url}/npm/a/-/a-1.0.0.tgz" in wrong.err
+        assert f"the lock says {Digest.of(data)} and sha512:{hashlib.sha512(data).hexdigest()}" in wrong.err
 
 
 def test_the_configuration_is_shown_with_its_origins(world: TinyWorld) -> None:

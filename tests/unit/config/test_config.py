@@ -198,3 +198,17 @@ def test_what_no_host_is(tmp_path: Path, text: str, problem: str) -> None:
         load({"LOCKBUILD_CONFIG": str(file)})
     assert problem in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+def test_another_program_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetching asks for the mirrors of every package: hundreds of processes would take seconds."""
+    script = write(tmp_path / "bin/apt-config", f"#!/bin/sh\necho asked >> {tmp_path}/log\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    config = Config()
+    first = config.debian_mirrors()
+    for _ in range(5):
+        assert config.debian_mirrors() == first
+    assert (tmp_path / "log").read_text() == "asked\n"
+    first.append("http://mine.test")
+    assert "http://mine.test" not in config.debian_mirrors()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import stat
@@ -18,6 +19,7 @@ from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.model.digest import Digest
 from lockbuild.store import Store, trees
 from lockbuild.store.durable import remove
+from lockbuild.store.partial import Binding
 
 ABSENT = Digest.of(b"absent")
 
@@ -404,3 +406,55 @@ def test_a_store_where_none_can_be(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match="Not a directory") as caught:
         Store(tmp_path / "file" / "store").add_blob(b"x")
     assert caught.value.on == str(tmp_path / "file" / "store")
+
+
+def test_a_download_bound_by_a_sha512_is_a_blob_by_its_sha256(store: Store) -> None:
+    data = b"bound otherwise"
+    binding = Binding(Digest.of(b"its name"), None, hashlib.sha512(data).hexdigest())
+    with store.partial(binding) as download:
+        download.write(data[:5])
+    with store.partial(binding) as download:
+        assert download.size == 5
+        download.write(data[5:])
+        assert download.commit() == store.blob_path(Digest.of(data))
+        assert download.blob == Digest.of(data)
+    assert store.recall(binding.key) == Digest.of(data)
+    with store.partial(binding) as download:
+        assert download.complete
+    assert list((store.root / "partial").iterdir()) == []
+
+
+def test_whoever_waits_for_a_download_bound_by_a_sha512_has_it_then(store: Store) -> None:
+    data = b"bound otherwise"
+    binding = Binding(Digest.of(b"its name"), None, hashlib.sha512(data).hexdigest())
+    waited = threading.Event()
+    found: list[Digest | None] = []
+
+    def wait() -> None:
+        with store.partial(binding, waiting=waited.set) as download:
+            found.append(download.blob)
+
+    with store.partial(binding) as download:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert waited.wait(10)
+        download.write(data)
+        download.commit()
+    thread.join(10)
+    assert found == [Digest.of(data)]
+
+
+@pytest.mark.parametrize("wrong", ["sha256", "sha512"])
+def test_every_digest_of_a_download_is_checked(store: Store, wrong: str) -> None:
+    data, other = b"these", b"others"
+    binding = Binding(
+        Digest.of(b"its name"),
+        Digest.of(other if wrong == "sha256" else data),
+        hashlib.sha512(other if wrong == "sha512" else data).hexdigest(),
+    )
+    with store.partial(binding) as download:
+        download.write(data)
+        with pytest.raises(IntegrityError, match="the 5 bytes received have the digest"):
+            download.commit()
+    assert not store.has_blob(Digest.of(data))
+    assert store.recall(binding.key) is None
