@@ -23,6 +23,7 @@ from lockbuild.store.sources import known_blob
 from lockbuild.workflow.derive import derive_tree
 from lockbuild.workflow.image import environment_image, image_in_engine, load_image
 from lockbuild.workflow.project import Project
+from lockbuild.workflow.project_files import store_patches
 from lockbuild.workflow.workspace import Workspace
 
 
@@ -70,6 +71,7 @@ def sync(
             hint=f"run `lockbuild lock --platform {platform}`, which adds it and keeps every other pin",
         )
     workspace.hold_store()
+    store_patches(lock, project.paths.directory, workspace.store)
     wanted = [tree for tree in lock.trees if tree.platform in (platform, "any")]
     digests, made = _from_sources(workspace, lock, wanted)
     for tree in wanted:
