@@ -26,7 +26,7 @@ def _wrong(deb: Path, what: str) -> IntegrityError:
     return IntegrityError(
         f"is not a sound Debian package: {what}",
         on=str(deb),
-        hint="fetch it again; if its digest is the locked one, the package itself is broken",
+        hint="if its digest is the locked one, the package itself is broken: ask for another version of it",
     )
 
 

@@ -301,4 +301,8 @@ def _reading(name: str) -> Iterator[None]:
 
 
 def _damaged(name: str, why: str) -> IntegrityError:
-    return IntegrityError(f"the archive cannot be unpacked: {why}", on=name)
+    return IntegrityError(
+        f"the archive cannot be unpacked: {why}",
+        on=name,
+        hint="if its digest is the one that was asked for, it is so at its publisher's: name another archive",
+    )

@@ -89,10 +89,23 @@ def materialise(store: Store, tree: LockedTree, sources: Sequence[Source], *, re
         return known
     files = _verified(store, sources)
     with store.new_tree() as staged:
-        unpacker(tree, sources, files, staged.path, report)
+        with _naming(sources, files):
+            unpacker(tree, sources, files, staged.path, report)
         digest = staged.commit(tree.digest)
     store.remember(key, digest)
     return digest
+
+
+@contextmanager
+def _naming(sources: Sequence[Source], files: Sequence[Path]) -> Iterator[None]:
+    """Say which source it is where an unpacker complains of a file of the store."""
+    try:
+        yield
+    except IntegrityError as error:
+        names = {str(file): source.purl for source, file in zip(sources, files, strict=True)}
+        if error.on not in names:
+            raise
+        raise IntegrityError(error.what, on=f"{names[error.on]} ({error.on})", hint=error.hint) from error
 
 
 def _verified(store: Store, sources: Sequence[Source]) -> list[Path]:

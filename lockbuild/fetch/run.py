@@ -19,7 +19,14 @@ from lockbuild.fetch.places import Places
 from lockbuild.fetch.progress import OVERALL, FileProgress
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
-from lockbuild.transport.failures import NotFoundError, OfflineError, TransferError, UnreachableError
+from lockbuild.transport.failures import (
+    BrokenTransferError,
+    NotFoundError,
+    OfflineError,
+    TransferError,
+    UnavailableError,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
@@ -168,8 +175,10 @@ class Run:
             hint = "; ".join(dict.fromkeys(hints)) or None
             return IntegrityError(f"no place has what was locked ({tried})", on=source.purl, hint=hint)
         gone = [failure for failure in failures if isinstance(failure, NotFoundError)]
-        if gone or not failures:
-            hints.append(keeper.HINT)
+        if not failures or isinstance(failures[0], NotFoundError):
+            hints.append(keeper.HINT)  # the place that should have it; those of old states come after it
+        elif any(isinstance(failure, UnavailableError | BrokenTransferError) for failure in failures):
+            hints.append("try again later; what has come is kept")
         if len(gone) == len(failures):
             what = f"no place has it any more ({tried})" if tried else "no place is known to have it"
         else:

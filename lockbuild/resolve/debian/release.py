@@ -96,8 +96,9 @@ def check_release(release: Release, suite: str, *, at: datetime, allow_expired: 
             f"it was valid until {timestamp(release.valid_until)} and is expired: "
             "the mirror is frozen, or someone replays an old state",
             on=on,
-            hint="use an up-to-date mirror; or accept this state with allow-expired = true in the request "
-            "or under [debian] in lockbuild's config.toml (the lock records it)",
+            hint="use an up-to-date mirror; or accept this state, which the lock records, with "
+            "`lockbuild lock --allow-expired`, or with allow-expired = true in the request or under [debian] in "
+            "lockbuild's config.toml",
         )
     return True
 

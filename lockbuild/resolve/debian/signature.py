@@ -68,23 +68,32 @@ def verify(data: bytes, keyring: Path, *, on: str) -> SignedText:
         try:
             text = (directory / "text").read_bytes()
         except FileNotFoundError:
-            raise IntegrityError("gpgv gave no signed text", on=on) from None
+            raise _not_as_signed("gpgv gave no signed text", on) from None
     return SignedText(text, signers)
+
+
+def _not_as_signed(what: str, on: str) -> IntegrityError:
+    return IntegrityError(
+        what,
+        on=on,
+        hint="this is not what the archive signed: see whether a proxy or a login page answers in the mirror's place, "
+        "or name another one ([debian] mirrors in lockbuild's config.toml)",
+    )
 
 
 def _check_frame(data: bytes, on: str) -> None:
     lines = data.splitlines()
     if not lines or lines[0].rstrip() != _BEGIN:
         if _BEGIN in data:
-            raise IntegrityError("there is text before the signed part", on=on)
-        raise IntegrityError("it is not signed", on=on)
+            raise _not_as_signed("there is text before the signed part", on)
+        raise _not_as_signed("it is not signed", on)
     stripped = [line.rstrip() for line in lines]
     if stripped.count(_BEGIN) != 1:
-        raise IntegrityError("it has more than one signed part", on=on)
+        raise _not_as_signed("it has more than one signed part", on)
     if _END not in stripped:
-        raise IntegrityError("its signature is truncated", on=on)
+        raise _not_as_signed("its signature is truncated", on)
     if any(stripped[stripped.index(_END) + 1 :]):
-        raise IntegrityError("there is text after the signed part", on=on)
+        raise _not_as_signed("there is text after the signed part", on)
 
 
 def _read_keyring(keyring: Path) -> bytes:
@@ -134,7 +143,7 @@ def _run_gpgv(directory: Path, keyring: Path) -> tuple[list[list[str]], str]:
 
 def _good_signers(status: list[list[str]], complaint: str, keyring: Path, on: str) -> tuple[str, ...]:
     if sum(words[0] == "PLAINTEXT" for words in status) > 1:
-        raise IntegrityError("it has more than one signed part", on=on)
+        raise _not_as_signed("it has more than one signed part", on)
     good: list[str] = []
     faults: list[str] = []
     unknown: list[str] = []
@@ -148,7 +157,7 @@ def _good_signers(status: list[list[str]], complaint: str, keyring: Path, on: st
             case "VALIDSIG" if promising and len(words) > 1:
                 good.append(words[1])
             case "BADSIG":
-                raise IntegrityError(_BAD_SIGNATURES["BADSIG"], on=on)
+                raise _not_as_signed(_BAD_SIGNATURES["BADSIG"], on)
             case "EXPSIG" | "EXPKEYSIG" | "REVKEYSIG" as keyword:
                 faults.append(_BAD_SIGNATURES[keyword])
             case "NO_PUBKEY" if len(words) > 1:
@@ -164,4 +173,4 @@ def _good_signers(status: list[list[str]], complaint: str, keyring: Path, on: st
             hint="set [debian] keyring in lockbuild's config.toml to the archive's keyring, if you trust this archive",
         )
     detail = complaint.strip().splitlines()[-1:] or ["no signature found"]
-    raise IntegrityError(f"its signature could not be verified ({detail[0].strip()})", on=on)
+    raise _not_as_signed(f"its signature could not be verified ({detail[0].strip()})", on)
