@@ -307,9 +307,11 @@ class GitRepositories:
             raise ResolveError(f"the URL of the repository cannot be used: {fault}", on=redact(url))
         wanted = f"commit {commit}" if commit else "its references"
         failures: _Failures = []
+        passed_over = False
         places = self.places(url)
         for place in places:
             if self._offline and not place.startswith("file://"):
+                passed_over = True
                 continue
             if fault := fault_of(place):
                 failures.append(TransferError(f"the mirror cannot be used: {fault}", on=redact(place)))
@@ -320,7 +322,7 @@ class GitRepositories:
                 failures.append(NotFoundError(f"it lacks the object {error.object_ids[0]}", on=redact(place)))
             except TransferError as error:
                 failures.append(error)
-        if self._offline and not any(not isinstance(error, NotFoundError) for error in failures):
+        if passed_over and all(isinstance(failure, NotFoundError) for failure in failures):
             raise OfflineError(
                 f"{wanted} would be fetched from {', '.join(map(redact, places))}, and the network must not be used",
                 on=redact(url),

@@ -17,14 +17,17 @@ from lockbuild.events import Advanced, Finished, Note, Reporter, Started
 from lockbuild.transport.failures import NotFoundError, UnreachableError
 from lockbuild.transport.git_cache import COMMITS, CachedRepository
 from lockbuild.transport.git_objects import absent
-from lockbuild.transport.git_place import REMOTE, Surroundings, full_disk, local_path
+from lockbuild.transport.git_place import REMOTE, LimitedError, Surroundings, full_disk, local_path
 from lockbuild.transport.git_process import Git, GitFailedError
 from lockbuild.transport.git_refs import parse
 
 _PAUSE = 0.5
-_FETCH = ("fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules")
+_FETCH = (
+    *("fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
+    "--progress",
+)
+_EVERYTHING = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
 _PROGRESS = re.compile(r"Receiving objects: +\d+% \((\d+)/(\d+)\)")
-_UNADVERTISED = re.compile(r"not allow request for unadvertised object|dumb http|does not support")
 _UNSOUND = re.compile(
     r"(?:error|fatal): .*?(object [0-9a-f]{40}: .*|fsck error.*|invalid .*pack.*|pack .*corrupt.*)"
 )
@@ -57,75 +60,71 @@ class GitFetch:
 
     def commit(self, repository: CachedRepository, commit: str) -> None:
         """The commit and its trees, and a reference to it; files too where the server cannot leave them out."""
-        target = f"+{commit}:{COMMITS}{commit}"
-        shallow = [*_FETCH, "--progress", "--depth=1", "--filter=blob:none", "--", REMOTE]
+        shallow = [*_FETCH, "--depth=1", "--filter=blob:none", "--", REMOTE]
         try:
-            self._fetch([*shallow, target], repository.path)
-        except NotFoundError as error:
-            refs = parse(self.list(), redact(self._place))
-            named = next((name for name in sorted(refs) if refs[name] == commit), None)
+            self._run([*shallow, f"+{commit}:{COMMITS}{commit}"], repository.path)
+        except NotFoundError:
+            # It is not there, or the server gives only what its references name.
+            named = self._reference_to(commit)
             if named is not None:
-                self._fetch([*shallow, f"+{named}:{COMMITS}{commit}"], repository.path)
-            elif not self._everything(repository.path, commit):
-                raise error
+                self._run([*shallow, f"+{named}:{COMMITS}{commit}"], repository.path)
+            elif not self._among_all(repository.path, commit, ["--filter=blob:none"]):
+                raise
+        except LimitedError:
+            if not self._among_all(repository.path, commit, []):
+                raise
         self._confirm(repository, commit)
 
     def blobs(self, repository: CachedRepository, commit: str, object_ids: Sequence[str]) -> None:
         """Files by their ids; ``commit`` has them."""
-        arguments = [*_FETCH, "--progress", "--filter=blob:none", "--stdin", "--", REMOTE]
+        arguments = [*_FETCH, "--filter=blob:none", "--stdin", "--", REMOTE]
         wanted = "".join(f"{oid}\n" for oid in object_ids).encode()
         try:
-            self._fetch(arguments, repository.path, stdin=wanted, more={"fetch.negotiationAlgorithm": "noop"})
+            self._run(arguments, repository.path, stdin=wanted, more={"fetch.negotiationAlgorithm": "noop"})
         except NotFoundError as error:
             if "unadvertised" not in error.what:
                 raise
-            refs = parse(self.list(), redact(self._place))
-            named = next((name for name in sorted(refs) if refs[name] == commit), None)
-            if named is None:
+            whole = ["--no-filter", "--refetch"]
+            named = self._reference_to(commit)
+            if named is not None:
+                reference = f"+{named}:{COMMITS}{commit}"
+                self._run([*_FETCH, *whole, "--depth=1", "--", REMOTE, reference], repository.path)
+            elif not self._among_all(repository.path, commit, whole):
                 raise
-            whole = [*_FETCH, "--progress", "--depth=1", "--no-filter", "--refetch", "--", REMOTE]
-            self._fetch([*whole, f"+{named}:{COMMITS}{commit}"], repository.path)
 
     def history(self, repository: CachedRepository, commit: str) -> None:
         """The commit with all before it, and every tag as it stands now; no trees where the server can do that."""
-        arguments = [
-            *(word for word in _FETCH if word != "--no-tags"),
-            "--progress",
-            "--prune",
-            "--filter=tree:0",
-        ]
-        refs = [f"+{commit}:{COMMITS}{commit}", "+refs/tags/*:refs/tags/*"]
+        without_trees = [*(word for word in _FETCH if word != "--no-tags"), "--prune", "--filter=tree:0"]
+        tags = "+refs/tags/*:refs/tags/*"
         # Old commits of honest repositories have faults that git of today would not make. They are not unpacked.
         more = {f"remote.{REMOTE}.partialclonefilter": "tree:0", "fetch.fsckObjects": "false"}
+        reference = f"+{commit}:{COMMITS}{commit}"
         try:
-            self._run([*arguments, "--", REMOTE, *refs], repository.path, more=more)
-        except NotFoundError as error:
-            if "unadvertised" not in error.what:
+            self._run([*without_trees, "--", REMOTE, reference, tags], repository.path, more=more)
+        except (NotFoundError, LimitedError):
+            arguments = [*without_trees, "--", REMOTE, "+refs/heads/*:refs/all/heads/*", tags]
+            self._run(arguments, repository.path, more=more)
+            if not self._refer(repository.path, commit):
                 raise
-            self._run(
-                [*arguments, "--", REMOTE, "+refs/heads/*:refs/all/*", refs[1]], repository.path, more=more
-            )
-            if absent(self._git, repository.path, [commit]):
-                raise error from None
-            self._git.run(
-                ["update-ref", "--no-deref", f"{COMMITS}{commit}", commit], repository=repository.path
-            )
         self._confirm(repository, commit)
 
-    def _everything(self, path: Path, commit: str) -> bool:
-        """All branches and tags, for a server that gives nothing else; whether the commit is among that."""
+    def _among_all(self, path: Path, commit: str, options: Sequence[str]) -> bool:
+        """Fetch all branches and tags, for a server that gives nothing else; whether the commit is among that."""
         try:
-            self._fetch(
-                [*_FETCH, "--progress", "--filter=blob:none", "--", REMOTE, "+refs/heads/*:refs/all/heads/*",
-                 "+refs/tags/*:refs/all/tags/*"],
-                path,
-            )  # fmt: skip
-            if absent(self._git, path, [commit]):
-                return False
-            self._git.run(["update-ref", "--no-deref", f"{COMMITS}{commit}", commit], repository=path)
-        except (NotFoundError, GitFailedError):
+            self._run([*_FETCH, *options, "--", REMOTE, *_EVERYTHING], path)
+        except NotFoundError:
             return False
+        return self._refer(path, commit)
+
+    def _refer(self, path: Path, commit: str) -> bool:
+        if absent(self._git, path, [commit]):
+            return False
+        self._git.run(["update-ref", "--no-deref", f"{COMMITS}{commit}", commit], repository=path)
         return True
+
+    def _reference_to(self, commit: str) -> str | None:
+        refs = parse(self.list(), redact(self._place))
+        return next((name for name in sorted(refs) if refs[name] == commit), None)
 
     def _confirm(self, repository: CachedRepository, commit: str) -> None:
         """The reference is to the commit that was asked for, whatever the server calls what it sent."""
@@ -139,11 +138,6 @@ class GitFetch:
             raise IntegrityError(
                 f"the server sent {found} in the place of the commit {commit}", on=redact(self._place)
             )
-
-    def _fetch(
-        self, arguments: Sequence[str], path: Path, *, stdin: bytes = b"", more: dict[str, str] | None = None
-    ) -> None:
-        self._run(arguments, path, stdin=stdin, more=more)
 
     def _run(
         self,

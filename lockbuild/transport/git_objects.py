@@ -67,10 +67,11 @@ class MissingObjectsError(Exception):
 class Objects:
     """Reads objects of one repository through one process; for one thread. See `reading`."""
 
-    def __init__(self, requests: IO[bytes], answers: IO[bytes], origin: str) -> None:
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], origin: str, repository: Path) -> None:
         self._requests = requests
         self._answers = answers
         self._origin = origin
+        self._repository = repository
 
     def commit(self, object_id: str) -> Commit:
         """The commit of that id."""
@@ -147,7 +148,7 @@ class Objects:
         if head == [oid.encode(), b"missing"]:
             raise MissingObjectsError([oid])
         if len(head) != 3 or head[0] != oid.encode():
-            raise self._unsound(oid, "cannot be read")
+            raise self._damaged(oid, "cannot be read")
         if head[1] != wanted.encode():
             raise self._unsound(oid, f"is a {head[1].decode('ascii', 'replace')}, not a {wanted}")
         size = int(head[2])
@@ -159,19 +160,24 @@ class Objects:
         while left:
             chunk = self._answers.read(min(left, _CHUNK))
             if not chunk:
-                raise self._unsound(oid, "cannot be read to its end")
+                raise self._damaged(oid, "cannot be read to its end")
             left -= len(chunk)
             hasher.update(chunk)
             yield chunk
         self._answers.read(1)
         if hasher.hexdigest() != oid:
-            raise self._unsound(oid, f"is damaged: its bytes have the id {hasher.hexdigest()}")
+            raise self._damaged(oid, f"is damaged: its bytes have the id {hasher.hexdigest()}")
 
     def _parsed(self, oid: str, data: bytes, at: bytes) -> list[Entry]:
         try:
             return list(_entries(data, at))
         except ValueError as error:
             raise self._unsound(oid, f"is not a sound tree: {error}") from None
+
+    def _damaged(self, oid: str, why: str) -> IntegrityError:
+        error = self._unsound(oid, why)
+        error.hint = f"the cache is damaged; remove the directory {self._repository.parent} and try again"
+        return error
 
     def _unsound(self, oid: str, why: str) -> IntegrityError:
         return IntegrityError(f"the git object {oid} {why}", on=self._origin)
@@ -185,7 +191,7 @@ def reading(git: Git, repository: Path, origin: str) -> Iterator[Objects]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield Objects(process.stdin, process.stdout, origin)
+            yield Objects(process.stdin, process.stdout, origin, repository)
         except BrokenPipeError:
             raise IntegrityError("git ended before it had read every object", on=origin) from None
 

@@ -91,12 +91,22 @@ def local_path(place: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
+class LimitedError(TransferError):
+    """The server can do less than was asked of it."""
+
+
 _EXPLANATIONS: tuple[tuple[str, type[TransferError], str, str | None], ...] = (
     (
         r"upload-pack: not our ref|couldn't find remote ref|did not receive expected object|"
         r"did not send all necessary objects|bad object|not allow request for unadvertised object",
         NotFoundError,
         "it does not have what was asked for",
+        None,
+    ),
+    (
+        r"dumb http transport does not support|does not support (?:--shallow|shallow)|not support .*depth",
+        LimitedError,
+        "the server is an old or a simple one",
         None,
     ),
     (
