@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from lockbuild.config import Config
 from lockbuild.config.credentials import Credential, Credentials
@@ -60,6 +60,25 @@ class GitAccess:
             settings["http.sslCertPasswordProtected"] = "false"
         if credential is not None or chain is not None:
             settings["http.followRedirects"] = "false"
+        return settings | self._proxy(url)
+
+    def _proxy(self, url: str) -> dict[str, str]:
+        """git takes the proxy from the environment by itself, but for what `[[hosts]]` has for it."""
+        from requests.utils import get_environ_proxies, select_proxy
+
+        proxy = select_proxy(url, get_environ_proxies(url))
+        if proxy is None or "://" not in proxy:
+            return {}
+        parts = urlsplit(proxy)
+        settings: dict[str, str] = {}
+        credential = self._credentials.of(proxy)
+        if credential is not None and "@" not in parts.netloc:
+            user, secret = quote(credential.user or _ANY_USER, safe=""), quote(credential.secret, safe="")
+            settings["http.proxy"] = urlunsplit(parts._replace(netloc=f"{user}:{secret}@{parts.netloc}"))
+        chain = self._credentials.certificate(origin(parts))
+        if chain is not None:
+            certificate, key = chain
+            settings |= {"http.proxySSLCert": str(certificate), "http.proxySSLKey": str(key or certificate)}
         return settings
 
     def hint(self, url: str) -> str:
@@ -72,7 +91,9 @@ class GitAccess:
         if not extra:
             if bundle is None:
                 return {}
-            return {"http.sslCAPath" if bundle.is_dir() else "http.sslCAInfo": str(bundle)}
+            if bundle.is_dir():
+                return {"http.sslCAPath": str(bundle)}
+            return {"http.sslCAInfo": str(bundle), "http.proxySSLCAInfo": str(bundle)}
         settings = {"http.sslCAPath": str(bundle)} if bundle is not None and bundle.is_dir() else {}
         files = [str(bundle)] if bundle is not None and bundle.is_file() else []
         if bundle is None:
