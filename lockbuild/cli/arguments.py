@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import lockbuild
@@ -27,6 +29,17 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         if not hasattr(arguments, name):
             setattr(arguments, name, value)
     return arguments
+
+
+_AGE = re.compile(r"([1-9][0-9]{0,4})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def _age(text: str) -> timedelta:
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no age: write 36h, 7d or 2w")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 _COMMON_DEFAULTS = {
@@ -86,7 +99,10 @@ def _parser() -> argparse.ArgumentParser:
         "--materialise", action="store_true", help="also fetch, and write digests of trees and images"
     )
     lock.add_argument(
-        "--platform", action="append", metavar="OS/ARCH", help="with --materialise: for this platform"
+        "--platform",
+        action="append",
+        metavar="OS/ARCH",
+        help="have the lock for this platform, too; with --materialise, its digests and not this machine's",
     )
     lock.add_argument(
         "--check", action="store_true", help="write nothing; status 1 if the lock is not current"
@@ -95,6 +111,18 @@ def _parser() -> argparse.ArgumentParser:
         "--upgrade", nargs="*", metavar="NAME", help="resolve everything, or what is named, afresh"
     )
     lock.add_argument("--dry-run", action="store_true", help="write nothing; print what would change")
+    lock.add_argument(
+        "--min-age",
+        type=_age,
+        metavar="AGE",
+        help="ignore releases that are younger: 7d, 36h, 2w; says so where an age is not known",
+    )
+    lock.add_argument(
+        "--toolchain",
+        metavar="NAME",
+        help="lock a toolchain (shipped, or a path) without a project, into -o FILE",
+    )
+    lock.add_argument("-o", "--output", metavar="FILE", type=Path, help="with --toolchain: the lock")
     lock.add_argument(
         "--allow-expired",
         action="store_true",

@@ -17,6 +17,7 @@ from lockbuild.store import Store
 from lockbuild.workflow.workspace import ProjectPaths, Workspace, find_project
 
 if TYPE_CHECKING:
+    from lockbuild.model.platform import Platform
     from lockbuild.workflow.project import Project
 
 
@@ -81,23 +82,43 @@ def _output(arguments: argparse.Namespace) -> Path | None:
 def _lock(
     arguments: argparse.Namespace, workspace: Workspace, printer: Printer, progress: Progress
 ) -> ExitStatus:
-    paths = _paths(arguments)
+    paths = _lock_paths(arguments)
     if arguments.check:
         return _check(paths, printer)
     from lockbuild.workflow.changes import pin_changes
-    from lockbuild.workflow.lock import LockOptions, update_lock
+    from lockbuild.workflow.lock import update_lock
     from lockbuild.workflow.project import load_project
+    from lockbuild.workflow.resolving import LockOptions
 
     project = load_project(paths)
+    platforms = _platforms(arguments)
     options = LockOptions(
         upgrade=None if arguments.upgrade is None else frozenset(arguments.upgrade),
         allow_expired=arguments.allow_expired,
+        platforms=tuple(platforms),
+        not_after=None if arguments.min_age is None else workspace.now - arguments.min_age,
     )
-    platforms = _platforms(arguments, workspace, project)
-    old, new = update_lock(workspace, project, options, dry_run=arguments.dry_run, platforms=platforms)
+    made = (platforms or [workspace.platform]) if arguments.materialise else []
+    old, new = update_lock(workspace, project, options, dry_run=arguments.dry_run, platforms=made)
     progress.close()
     printer.lock(project, pin_changes(old, new), new, written=not arguments.dry_run)
     return ExitStatus.OK
+
+
+def _lock_paths(arguments: argparse.Namespace) -> ProjectPaths:
+    """Those of the project, or those of a toolchain that is locked by itself."""
+    if (arguments.toolchain is None) != (arguments.output is None):
+        raise UsageError(
+            "--toolchain goes with -o: a toolchain that is locked by itself needs a file for its lock"
+        )
+    if arguments.toolchain is None:
+        return _paths(arguments)
+    from lockbuild.workflow.toolchains import toolchain_file
+
+    file = toolchain_file(arguments.toolchain, Path.cwd(), on=None, key="--toolchain")
+    return ProjectPaths(
+        file.parent.absolute(), toolchain=file.absolute(), lock_file=arguments.output.absolute()
+    )
 
 
 def _check(paths: ProjectPaths, printer: Printer) -> ExitStatus:
@@ -118,17 +139,11 @@ def _check(paths: ProjectPaths, printer: Printer) -> ExitStatus:
     return ExitStatus.DIFFERENT if changes else ExitStatus.OK
 
 
-def _platforms(arguments: argparse.Namespace, workspace: Workspace, project: Project) -> list[Any]:
+def _platforms(arguments: argparse.Namespace) -> list[Platform]:
     from lockbuild.model.platform import Platform
 
-    if not arguments.materialise:
-        if arguments.platform:
-            raise UsageError("--platform goes with --materialise; a lock is always for all of its platforms")
-        return []
-    if not arguments.platform:
-        return [workspace.platform]
     try:
-        return [Platform.parse(text) for text in arguments.platform]
+        return [Platform.parse(text) for text in arguments.platform or ()]
     except ValueError as error:
         raise UsageError(f"--platform: {error}") from None
 

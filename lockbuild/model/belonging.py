@@ -6,13 +6,14 @@ half: a lock that was merged or edited by hand can have the right keys and other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from lockbuild.model.environment import SOURCES_DIR
 from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import Manifest
+from lockbuild.model.platform import Platform
 
 _WITH_EXPORTS: frozenset[Unpack] = frozenset({"debian-tool", "emsdk", "npm", "port"})
 """The kinds of tools that bring exports of their own, over which those of the manifest go."""
@@ -36,24 +37,34 @@ def tree_names(manifest: Manifest) -> list[str]:
     ]
 
 
-def misfits(lock: Lock, manifest: Manifest) -> list[Misfit]:
-    """Every tree that is missing, that nobody asks for, or that stands or says otherwise than the manifest."""
-    return [*_missing(lock, manifest), *_foreign(lock, manifest)]
+def locked_platforms(lock: Lock) -> list[Platform]:
+    """What a lock is for: the platforms that it has a base for, sorted."""
+    return sorted(tree.platform for tree in lock.trees if tree.name == "base" and tree.platform != "any")
 
 
-def _missing(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
+def misfits(lock: Lock, manifest: Manifest, platforms: Collection[Platform] | None = None) -> list[Misfit]:
+    """Every tree that is missing, that nobody asks for, or that stands or says otherwise than the manifest.
+
+    For ``platforms``; by default for those of the manifest, and those that the lock is for beside them.
+    """
+    if platforms is None:
+        platforms = dict.fromkeys([*manifest.toolchain.platforms, *locked_platforms(lock)])
+    return [*_missing(lock, manifest, platforms), *_foreign(lock, manifest, platforms)]
+
+
+def _missing(lock: Lock, manifest: Manifest, platforms: Collection[Platform]) -> Iterator[Misfit]:
     known = {tree.id for tree in lock.trees}
     for name in tree_names(manifest):
-        for platform in manifest.toolchain.platforms:
+        for platform in platforms:
             if f"{platform}:{name}" not in known and f"any:{name}" not in known:
                 yield Misfit(name, f"{platform}:{name} is missing")
 
 
-def _foreign(lock: Lock, manifest: Manifest) -> Iterator[Misfit]:
+def _foreign(lock: Lock, manifest: Manifest, platforms: Collection[Platform]) -> Iterator[Misfit]:
     names = set(tree_names(manifest))
     for tree in lock.trees:
         name, _, needed = tree.name.partition("+")
-        if name not in names or tree.platform not in ("any", *manifest.toolchain.platforms):
+        if name not in names or tree.platform not in ("any", *platforms):
             yield Misfit(name, f"nothing asks for {tree.id}")
             continue
         mount, exports = _asked(name, manifest)

@@ -46,6 +46,8 @@ class ResolveContext:
     past its Valid-Until, whatever the request says. ``targets`` has, for each platform whose base root
     is resolved already, the Python and glibc in it: what wheels are chosen for. ``resolved`` has, by
     manifest key, what is resolved or kept already: at least all that the request says it needs.
+    ``kept`` is what the same request stays locked to on other platforms: its versions are to be preferred.
+    ``trusted`` has, by URL, what was taken on first use and is not to be taken anew.
     ``not_after`` (aware) asks to ignore what was released later, where the time of release is known.
     """
 
@@ -59,6 +61,8 @@ class ResolveContext:
     allow_expired: bool = False
     targets: Mapping[Platform, TargetPython] = field(default_factory=dict)
     resolved: Mapping[str, Resolution] = field(default_factory=dict)
+    trusted: Mapping[str, Source] = field(default_factory=dict)
+    kept: Resolution | None = None
     not_after: datetime | None = None
 
     @property

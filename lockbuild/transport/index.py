@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag
@@ -43,6 +44,8 @@ class IndexFile:
     yanked: bool
     metadata_url: str | None = field(repr=False, default=None)
     metadata_sha256: Digest | None = None
+    uploaded: datetime | None = None
+    """When it came (aware), where the index says so (PEP 700)."""
 
 
 class PackageIndexes:
@@ -140,7 +143,13 @@ def _file(package: DistributionPackage, page: str) -> IndexFile:
         yanked=bool(package.is_yanked),
         metadata_url=f"{url}.metadata" if package.has_metadata else None,
         metadata_sha256=_sha256(package.metadata_digests or {}),
+        uploaded=_aware(package.upload_time),
     )
+
+
+def _aware(time: datetime | None) -> datetime | None:
+    """A time without a zone is UTC, as the specification has it."""
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def _sha256(digests: dict[str, str]) -> Digest | None:

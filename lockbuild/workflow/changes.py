@@ -35,6 +35,7 @@ def _pins(lock: Lock) -> Iterator[tuple[str, str]]:
         versions.setdefault(name, []).append(version)
     for name, found in versions.items():
         yield name, ", ".join(sorted(found))
+    yield from _derived(lock)
     for tree in lock.trees:
         yield (
             f"tree {tree.name} ({tree.platform})",
@@ -47,6 +48,19 @@ def _pins(lock: Lock) -> Iterator[tuple[str, str]]:
         yield f"suite {suite.name}", f"{suite.date}{expired}"
 
 
+def _derived(lock: Lock) -> Iterator[tuple[str, str]]:
+    """What trees say of themselves: once where all platforms say the same, else by platform."""
+    said: dict[str, dict[str, str]] = {}
+    for tree in lock.trees:
+        for key, value in tree.pins.items():
+            said.setdefault(f"{tree.name}: {key}", {})[str(tree.platform)] = value
+    for name, values in said.items():
+        if len(set(values.values())) == 1:
+            yield name, next(iter(values.values()))
+        else:
+            yield from ((f"{name} ({platform})", value) for platform, value in values.items())
+
+
 def _name_and_version(source: Source) -> tuple[str, str]:
     """``pkg:deb/debian/libc6@2.43-7?arch=amd64`` as ("deb libc6 (amd64)", "2.43-7 12ab34cd…")."""
     from packageurl import PackageURL
@@ -55,8 +69,12 @@ def _name_and_version(source: Source) -> tuple[str, str]:
     qualifiers = purl.qualifiers if isinstance(purl.qualifiers, dict) else {}
     architecture = f" ({qualifiers['arch']})" if "arch" in qualifiers else ""
     file = "" if purl.type != "pypi" else f" {source.location.rsplit('-', 1)[-1]}"
+    place = f" at {source.at}" if source.at is not None else ""
+    if source.commit is not None:
+        owner = f"{purl.namespace}/" if purl.namespace else ""
+        return f"git {owner}{purl.name}{place}", source.commit[:12]
     return (
-        f"{purl.type} {purl.name}{architecture}{file}",
+        f"{purl.type} {purl.name}{architecture}{file}{place}",
         f"{purl.version or ''} {source.identity.short}".strip(),
     )
 

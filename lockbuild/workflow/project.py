@@ -11,9 +11,11 @@ from lockbuild.model.belonging import misfits
 from lockbuild.model.lock import Claim, InputValue, Lock, ManifestRecord
 from lockbuild.model.lockfile import dumps, loads
 from lockbuild.model.manifest import Manifest, ProjectFile
+from lockbuild.model.manifest import Project as ProjectTable
 from lockbuild.model.read import validate
 from lockbuild.model.soundness import inputs_digest
-from lockbuild.workflow.toolchains import read_tables, read_text, read_toolchain
+from lockbuild.workflow.project_files import require_files
+from lockbuild.workflow.toolchains import read_tables, read_text, read_toolchain, read_toolchain_file
 from lockbuild.workflow.workspace import ProjectPaths
 
 
@@ -31,11 +33,19 @@ class Project:
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file that decides what the project's lock must be, and the lock."""
-        return (self.paths.manifest, *self.toolchain_files, self.paths.lock)
+        named = [file for request in self.manifest.requests().values() for file in request.files()]
+        return (
+            self.paths.manifest,
+            *self.toolchain_files,
+            *(self.paths.directory / file for file in dict.fromkeys(named)),
+            self.paths.lock,
+        )
 
 
 def load_project(paths: ProjectPaths) -> Project:
     """Read lockbuild.toml and the toolchain that it names, with what it overrides of that."""
+    if paths.toolchain is not None:
+        return _toolchain_alone(paths, paths.toolchain)
     project = validate(ProjectFile, read_tables(paths.manifest), str(paths.manifest))
     read = read_toolchain(
         project.project.toolchain, paths.directory, on=paths.manifest, key="project.toolchain"
@@ -44,6 +54,16 @@ def load_project(paths: ProjectPaths) -> Project:
     if wrong := [Problem(*text.split(": ", 1)) for text in manifest.misdirected()]:
         raise InvalidFileError(str(paths.manifest), wrong)
     return Project(paths, manifest, read.files)
+
+
+def _toolchain_alone(paths: ProjectPaths, file: Path) -> Project:
+    """A toolchain as a project that builds nothing: what can be locked and synced."""
+    read = read_toolchain_file(file)
+    toolchain = read.toolchain()
+    nothing = ProjectFile.model_construct(
+        project=ProjectTable(name=toolchain.name, toolchain=toolchain.name), targets={}
+    )
+    return Project(paths, Manifest.model_construct(project=nothing, toolchain=toolchain), read.files)
 
 
 def load_lock(paths: ProjectPaths) -> Lock:
@@ -159,6 +179,7 @@ def require_current(project: Project, lock: Lock) -> None:
             hint="run `lockbuild lock`; it keeps every pin that these keys do not touch",
         )
     require_trees(project, lock)
+    require_files(lock, project.manifest, project.paths.directory, on=project.paths.lock)
 
 
 def require_trees(project: Project, lock: Lock) -> None:

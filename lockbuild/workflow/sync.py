@@ -159,7 +159,9 @@ def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> Non
         report=workspace.report,
         suites=lock.suites,
         repositories=workspace.git if commits else None,
-        references={tree.pins["commit"]: tree.pins["ref"] for tree in trees if {"commit", "ref"} <= tree.pins.keys()},
+        references={
+            tree.pins["commit"]: tree.pins["ref"] for tree in trees if {"commit", "ref"} <= tree.pins.keys()
+        },
     )
     fetcher.fetch(wanted.values())
 

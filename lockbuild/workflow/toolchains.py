@@ -47,6 +47,11 @@ def read_toolchain(name: str, directory: Path, *, on: Path, key: str) -> Toolcha
     return _read(toolchain_file(name, directory, on=on, key=key), ())
 
 
+def read_toolchain_file(file: Path) -> ToolchainFiles:
+    """The toolchain that stands in ``file``, with all that it extends."""
+    return _read(file, ())
+
+
 def _read(file: Path, extending: tuple[Path, ...]) -> ToolchainFiles:
     data = read_tables(file)
     origin = Origin(str(file))

@@ -94,19 +94,24 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPaths:
-    """Where the files of a project are. ``state`` holds logs and failed builds; git ignores it by itself."""
+    """Where the files of a project are. ``state`` holds logs and failed builds; git ignores it by itself.
+
+    With ``toolchain`` it is no project, but the toolchain in that file, whose lock is ``lock_file``.
+    """
 
     directory: Path
+    toolchain: Path | None = None
+    lock_file: Path | None = None
 
     @property
     def manifest(self) -> Path:
-        """lockbuild.toml."""
-        return self.directory / MANIFEST_NAME
+        """lockbuild.toml; the toolchain's manifest, where it is that."""
+        return self.toolchain or self.directory / MANIFEST_NAME
 
     @property
     def lock(self) -> Path:
-        """lockbuild.lock."""
-        return self.directory / LOCK_NAME
+        """lockbuild.lock, where it is not called otherwise."""
+        return self.lock_file or self.directory / LOCK_NAME
 
     @property
     def state(self) -> Path:

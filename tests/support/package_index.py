@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -21,12 +22,23 @@ def make_wheel(
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
     metadata += [f"Provides-Extra: {extra}" for extra in extras]
     metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
+    information = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}/data": hashlib.shake_256(name.encode()).digest(padding),
+        f"{information}/WHEEL": b"Wheel-Version: 1.0\n",
+        f"{information}/METADATA": ("\n".join(metadata) + "\n\nText.\n").encode(),
+    }
+    record = [f"{path},sha256={_urlsafe(data)},{len(data)}\n" for path, data in files.items()]
+    files[f"{information}/RECORD"] = "".join([*record, f"{information}/RECORD,,\n"]).encode()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(f"{name}/data", hashlib.shake_256(name.encode()).digest(padding))
-        archive.writestr(f"{name}-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\n")
-        archive.writestr(f"{name}-{version}.dist-info/METADATA", "\n".join(metadata) + "\n\nText.\n")
+        for path, data in files.items():
+            archive.writestr(path, data)
     return buffer.getvalue()
+
+
+def _urlsafe(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 @dataclass

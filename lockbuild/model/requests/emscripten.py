@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,8 @@ PORTS_DIR = "/opt/emscripten-ports"
 
 class EmsdkTool(Tool):
     """``from = "emsdk"``: a release of the Emscripten SDK, as emsdk would install it."""
+
+    chosen_for_base: ClassVar[bool] = True
 
     from_: Literal["emsdk"]
     """The emsdk repository and the archives of its releases."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
@@ -22,3 +22,5 @@ class PypiRequest(Request):
 
 class PypiTool(Tool, PypiRequest):
     """A tool from the Python package index."""
+
+    chosen_for_base: ClassVar[bool] = True

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from lockbuild.model.base import FileModel
 
 
 class Request(FileModel):
     """Something that a manifest asks for."""
+
+    chosen_for_base: ClassVar[bool] = False
+    """Whether it has wheels, which are chosen for the Python and the C library of the base."""
 
     def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
         """The manifest keys (``base``, ``tools.NAME``) that are resolved before this one, whose result decides it.

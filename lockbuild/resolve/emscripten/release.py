@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lockbuild.errors import FetchError, ResolveError
+from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
@@ -56,7 +57,7 @@ def resolve(
     the repositories or the index cannot be read, or an archive that nobody publishes a digest of.
     """
     head = newest(context, EMSDK)
-    sdk = _select(name, request.version, head, context)
+    sdk = _select(name, _kept_version(context) or request.version, head, context)
     version = sdk.release.emscripten
     node = _node_version(name, sdk) if request.node else None
     pins = {
@@ -94,6 +95,14 @@ def resolve(
     return Resolution(trees, tuple(sources))
 
 
+def _kept_version(context: ResolveContext) -> str | None:
+    """The release that the SDK stays locked to on other platforms."""
+    kept = context.kept
+    return (
+        next((tree.pins["version"] for tree in kept.trees if "version" in tree.pins), None) if kept else None
+    )
+
+
 def _select(name: str, wanted: str, head: str, context: ResolveContext) -> _Sdk:
     files = read(context, EMSDK, head, [tags.PATH, revisions.PATH])
     if tags.PATH not in files:
@@ -120,6 +129,8 @@ def _old_enough(releases: tags.Releases, wanted: str, context: ResolveContext) -
     candidates = [release.version, *releases.below(release.version, wanted)]
     for version in candidates:
         tag = tagged(context, EMSDK, version.partition("-")[0])
+        if tag is None:
+            context.report(Note(f"nobody says when Emscripten {version} was released", level="warning"))
         if tag is None or context.git.time(EMSDK, tag) <= limit:
             return tags.Release(version, releases.releases[version])
     raise ResolveError(

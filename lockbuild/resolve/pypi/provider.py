@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import ResolveError
+from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
@@ -81,9 +82,10 @@ def _closure(
             on=name,
             hint='add "python3" to the packages of [base.debian]',
         )
-    finder = WheelFinder(indexes, target, platform)
+    preferred = _versions(context.kept)
+    finder = WheelFinder(indexes, target, platform, preferred=preferred, not_after=context.not_after)
     try:
-        return closure(
+        chosen = closure(
             requirement,
             finder,
             target.markers(platform),
@@ -94,6 +96,24 @@ def _closure(
         place = f"{name} ({platform})"
         error.on = f"{place}: {error.on}" if error.on else place
         raise
+    unknown = sorted(wheel.file.name for wheel in chosen.values() if wheel.file.uploaded is None)
+    if context.not_after is not None and unknown:
+        context.report(
+            Note(f"{name}: the index does not say when it got {', '.join(unknown)}", level="warning")
+        )
+    return chosen
+
+
+def _versions(resolution: Resolution | None) -> dict[str, str]:
+    """The versions that something is locked to, by project."""
+    from packageurl import PackageURL
+
+    found = {}
+    for source in resolution.sources if resolution is not None else ():
+        purl = PackageURL.from_string(source.purl)
+        if purl.type == "pypi" and purl.version is not None:
+            found[purl.name] = purl.version
+    return found
 
 
 def _in_background(pool: ThreadPoolExecutor, indexes: PackageIndexes, project: str) -> None:

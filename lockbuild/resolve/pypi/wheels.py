@@ -6,8 +6,9 @@ Authority; yanked files as PEP 592 says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lockbuild.config.urls import redact
@@ -33,9 +34,22 @@ class Wheel:
 
 
 class WheelFinder:
-    """Chooses among the files of ``indexes`` for one environment. Thread-safe."""
+    """Chooses among the files of ``indexes`` for one environment. Thread-safe.
 
-    def __init__(self, indexes: PackageIndexes, target: TargetPython, platform: Platform) -> None:
+    ``preferred`` has versions by project that come before newer ones, ``not_after`` excludes what was uploaded later.
+    """
+
+    def __init__(
+        self,
+        indexes: PackageIndexes,
+        target: TargetPython,
+        platform: Platform,
+        *,
+        preferred: Mapping[str, str] | None = None,
+        not_after: datetime | None = None,
+    ) -> None:
+        self._preferred = preferred or {}
+        self._not_after = not_after
         self._indexes = indexes
         self._target = target
         self._platform = platform
@@ -47,17 +61,24 @@ class WheelFinder:
         self._all(name)
 
     def matching(self, name: str, specifiers: SpecifierSet) -> tuple[Wheel, ...]:
-        """The wheels of project ``name`` that run here and whose versions ``specifiers`` admit, newest first.
+        """The wheels of project ``name`` that run here and whose versions ``specifiers`` admit: the preferred version,
+        then the newest first.
 
-        Pre-releases only where a specifier names one; yanked ones only where a specifier pins them.
+        Pre-releases only where a specifier names one; yanked and young ones only where a specifier pins them.
         """
         pinned = is_pinned(specifiers)
         asked = bool(specifiers.prereleases)
-        return tuple(
+        preferred = self._preferred.get(name)
+        found = [
             wheel
             for wheel in self._all(name)
-            if (pinned or not wheel.file.yanked) and specifiers.contains(wheel.version, prereleases=asked)
-        )
+            if (pinned or not (wheel.file.yanked or self._young(wheel.file)))
+            and specifiers.contains(wheel.version, prereleases=asked)
+        ]
+        return tuple(sorted(found, key=lambda wheel: str(wheel.version) != preferred))
+
+    def _young(self, file: IndexFile) -> bool:
+        return self._not_after is not None and file.uploaded is not None and file.uploaded > self._not_after
 
     def _all(self, name: str) -> tuple[Wheel, ...]:
         wheels = self._wheels.get(name)
@@ -132,7 +153,16 @@ class WheelFinder:
                 on=wanted,
                 hint="pin one with == if it must be used",
             )
-        version = (kept or usable)[0]
+        old = [version for version in kept if not all(map(self._young, by_version[version]))]
+        if kept and not old and not is_pinned(specifiers):
+            assert self._not_after is not None
+            return ResolveError(
+                f"every version of {name} that meets {str(specifiers) or 'that'} was uploaded after "
+                f"{self._not_after:%Y-%m-%d %H:%M} UTC: {_some(kept)}",
+                on=wanted,
+                hint="ask for a smaller minimum age, or pin one with ==",
+            )
+        version = (old or kept or usable)[0]
         return ResolveError(self._no_wheel(name, version, by_version[version]), on=wanted)
 
     def _no_wheel(self, name: str, version: Version, files: list[IndexFile]) -> str:
