@@ -1,0 +1,368 @@
+"""Locking commits, their submodules and descriptions; and Dawn by the version of a port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from packageurl import PackageURL
+
+from lockbuild.config import Config, Mirror, NetworkConfig
+from lockbuild.errors import FetchError, ResolveError
+from lockbuild.model.lock import LockedTree
+from lockbuild.model.platform import Platform
+from lockbuild.model.requests import DawnRequest, DawnTool, GitRequest, GitTool, Request
+from lockbuild.resolve import Resolution, ResolveContext, moved_tags, resolve
+from lockbuild.store import Store
+from lockbuild.transport.git import GitRepositories
+from lockbuild.transport.http import Http
+from tests.support.git_server import Repository, new_repository
+
+PLATFORMS = [Platform.parse("linux/amd64"), Platform.parse("linux/arm64")]
+HOST = "https://git.invalid/team"
+
+
+class World:
+    """Repositories below one directory, which a mirror gives as ``https://git.invalid/team/NAME``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        config = Config(
+            network=NetworkConfig(retries=0),
+            mirrors=[
+                Mirror(prefix=HOST, to=[f"file://{directory}/served"]),
+                Mirror(prefix="https://github.com/google", to=[f"file://{directory}/served"]),
+            ],
+        )
+        http = Http(config, offline=True)
+        git = GitRepositories(directory / "cache", config, offline=True)
+        self.context = ResolveContext(
+            http, config, Store(directory / "store"), datetime.now(UTC), directory, open_git=lambda: git
+        )
+
+    def repository(self, name: str) -> Repository:
+        return new_repository(self.directory / "served" / name)
+
+    def lock(self, request: Request, name: str = "sources.it") -> Resolution:
+        return resolve(name, request, PLATFORMS, self.context)
+
+    def fresh(self) -> World:
+        """The same with nothing remembered."""
+        return World(self.directory)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def wanted(name: str, rev: str = "main", **more: object) -> GitRequest:
+    return GitRequest.model_validate({"from": "git", "url": f"{HOST}/{name}", "rev": rev, **more})
+
+
+def places(resolution: Resolution) -> dict[str | None, tuple[str, str]]:
+    return {source.at: (source.url or "", source.commit or "") for source in resolution.sources}
+
+
+class TestCommit:
+    def test_a_tag(self, world: World) -> None:
+        repository = world.repository("a")
+        commit = repository.commit({"f": "x"})
+        repository.tag("v1", commit, annotated=True)
+        resolution = world.lock(wanted("a", "v1"))
+        (tree,), (source,) = resolution.trees, resolution.sources
+        assert (tree.id, tree.unpack, tree.mount) == ("any:sources.it", "git", "/build/sources/it")
+        assert tree.pins == {"rev": "v1", "commit": commit, "ref": "refs/tags/v1"}
+        assert tree.parameters == {}
+        assert (source.url, source.commit, source.at, source.sha256) == (f"{HOST}/a", commit, None, None)
+        assert source.trees == [tree.id]
+
+    def test_a_tool(self, world: World) -> None:
+        commit = world.repository("a").commit({"f": "x"})
+        request = GitTool.model_validate(
+            {"from": "git", "url": f"{HOST}/a", "rev": commit, "exports": {"A": "$OUT"}}
+        )
+        (tree,) = world.lock(request, "tools.it").trees
+        assert (tree.mount, tree.exports, tree.pins) == (
+            "/opt/it",
+            {"A": "$OUT"},
+            {"rev": commit, "commit": commit},
+        )
+
+    def test_its_purl(self, world: World) -> None:
+        from lockbuild.resolve.git import purl
+
+        commit = "ab" * 20
+        assert purl("https://github.com/Owner/Name.git", commit) == f"pkg:github/owner/name@{commit}"
+        other = PackageURL.from_string(purl("https://git.invalid/team/sub/a.git", commit))
+        assert (other.type, other.name, other.version) == ("generic", "a", commit)
+        assert other.qualifiers == {"vcs_url": f"git+https://git.invalid/team/sub/a.git@{commit}"}
+        local = PackageURL.from_string(purl("file:///srv/git/a", commit))
+        assert local.name == "a"
+
+    def test_no_such_revision(self, world: World) -> None:
+        repository = world.repository("a")
+        repository.tag("v1.0", repository.commit({"f": "x"}))
+        with pytest.raises(ResolveError, match=r"no tag or branch 'v1'") as error:
+            world.lock(wanted("a", "v1"))
+        assert error.value.hint == "there is v1.0"
+
+    def test_lfs_cannot_be_asked_for(self, world: World) -> None:
+        world.repository("a").commit({"f": "x"})
+        with pytest.raises(ResolveError, match="LFS"):
+            world.lock(wanted("a", lfs="fetch"))
+
+    def test_a_tag_that_moved_is_told(self, world: World) -> None:
+        repository = world.repository("a")
+        first = repository.commit({"f": "1"})
+        repository.tag("v1", first)
+        before = world.lock(wanted("a", "v1"))
+        second = repository.commit({"f": "2"})
+        repository.tag("v1", second)
+        after = world.fresh().lock(wanted("a", "v1"))
+        assert moved_tags(before, after) == [f"sources.it: the tag v1 moved from {first} to {second}"]
+        assert moved_tags(before, before) == []
+        branch = world.fresh().lock(wanted("a", "main"))
+        assert moved_tags(branch, after) == []
+
+
+class TestDescription:
+    @pytest.mark.parametrize(
+        ("rev", "describe", "annotated", "pin"),
+        [
+            ("v1", "v1-0-g{0}", "v1-0-g{0}", "v1"),
+            ("light", "light-0-g{1}", "v1-1-g{1}", "light"),
+            ("main", "light-1-g{2}", "v1-2-g{2}", "light-1-g{2:.7}"),
+            ("old", "{3}", None, "{3:.7}"),
+        ],
+    )
+    def test_it_stands_in_the_lock(
+        self, world: World, rev: str, describe: str, annotated: str | None, pin: str
+    ) -> None:
+        repository = world.repository("a")
+        old = repository.commit({"f": "0"}, branch="old")
+        ids = [repository.commit({"f": str(number)}) for number in range(3)]
+        repository.tag("v1", ids[0], annotated=True)
+        repository.tag("light", ids[1])
+        resolution = world.lock(wanted("a", rev, describe=True))
+        (tree,) = resolution.trees
+        expected = {"describe": describe.format(*ids, old), "abbrev": "7"}
+        if annotated is not None:
+            expected["describe-annotated"] = annotated.format(*ids, old)
+        assert tree.parameters == expected
+        assert tree.pins["describe"] == pin.format(*ids, old)
+        assert set(places(resolution)) == {None, ".git"}
+        assert len({source.identity for source in resolution.sources}) == 2
+
+    def test_tags_that_came_later_are_seen(self, world: World) -> None:
+        repository = world.repository("a")
+        commit = repository.commit({"f": "0"})
+        (before,) = world.lock(wanted("a", describe=True)).trees
+        assert before.parameters["describe"] == commit
+        repository.tag("v2", commit)
+        (after,) = world.fresh().lock(wanted("a", describe=True)).trees
+        assert after.parameters["describe"] == f"v2-0-g{commit}"
+        repository.git("tag", "-d", "v2")
+        (gone,) = world.fresh().lock(wanted("a", describe=True)).trees
+        assert gone.parameters["describe"] == commit
+
+
+class TestSubmodules:
+    @pytest.fixture
+    def nested(self, world: World) -> dict[str, str]:
+        """``top`` has lib/one and lib/two, and lib/one has deep/three."""
+        commits = {"three": world.repository("three").commit({"3": "3"})}
+        commits["two"] = world.repository("two").commit({"2": "2"})
+        commits["one"] = world.repository("one").commit(
+            {"1": "1"}, submodules={"deep/three": (f"{HOST}/three", commits["three"])}
+        )
+        commits["top"] = world.repository("top").commit(
+            {"0": "0"},
+            submodules={"lib/one": ("../one", commits["one"]), "lib/two": (f"{HOST}/two", commits["two"])},
+        )
+        return commits
+
+    def test_none_by_default(self, world: World, nested: dict[str, str]) -> None:
+        assert set(places(world.lock(wanted("top")))) == {None}
+
+    def test_all(self, world: World, nested: dict[str, str]) -> None:
+        assert places(world.lock(wanted("top", submodules=True))) == {
+            None: (f"{HOST}/top", nested["top"]),
+            "lib/one": (f"{HOST}/one", nested["one"]),
+            "lib/one/deep/three": (f"{HOST}/three", nested["three"]),
+            "lib/two": (f"{HOST}/two", nested["two"]),
+        }
+
+    @pytest.mark.parametrize(
+        ("named", "found"),
+        [
+            (["lib/two"], {"lib/two"}),
+            (["lib/one"], {"lib/one", "lib/one/deep/three"}),
+            (["lib/one/deep/three"], {"lib/one", "lib/one/deep/three"}),
+            (["lib/two", "lib/one/deep/three"], {"lib/two", "lib/one", "lib/one/deep/three"}),
+        ],
+    )
+    def test_some(self, world: World, nested: dict[str, str], named: list[str], found: set[str]) -> None:
+        assert set(places(world.lock(wanted("top", submodules=named)))) == {None, *found}
+
+    def test_one_that_is_none(self, world: World, nested: dict[str, str]) -> None:
+        with pytest.raises(ResolveError) as error:
+            world.lock(wanted("top", submodules=["lib/three"]))
+        assert "no submodule at 'lib/three' (there is: lib/one, lib/two)" in str(error.value)
+
+    def test_without_any(self, world: World) -> None:
+        world.repository("a").commit({"f": "x"})
+        assert set(places(world.lock(wanted("a", submodules=True)))) == {None}
+
+    @pytest.mark.parametrize(
+        ("url", "absolute"),
+        [
+            ("../b", f"{HOST}/b"),
+            ("../../team/b", f"{HOST}/b"),
+            ("../b.git", f"{HOST}/b.git"),
+            ("./sub", f"{HOST}/a/sub"),
+            ("./../b/", f"{HOST}/b"),
+        ],
+    )
+    def test_relative_urls(self, url: str, absolute: str) -> None:
+        from lockbuild.resolve.submodules import _absolute
+
+        assert _absolute(url, f"{HOST}/a", "x") == absolute
+        assert _absolute(url, f"{HOST}/a/", "x") == absolute
+
+    def test_the_way_of_scp(self) -> None:
+        from lockbuild.resolve.submodules import _absolute
+
+        assert _absolute("git@h.test:team/b.git", f"{HOST}/a", "x") == "ssh://git@h.test/team/b.git"
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "ext::sh -c 'touch pwned'",
+            "--upload-pack=touch pwned",
+            "-oProxyCommand=touch pwned",
+            "ssh://-oProxyCommand=touch/x",
+            "ssh://-oProxyCommand=touch@h.test/x",
+            "file:///etc",
+            "/etc",
+            "../../../../../etc",
+            "../x/../../../etc",
+            "git://h.test/x",
+            "https://user:secret@h.test/x",
+            "https://h.test/a\tb",
+            "http://",
+        ],
+    )
+    def test_urls_that_must_not_be_used(self, world: World, url: str) -> None:
+        world.repository("a").commit({"f": "x"}, submodules={"sub": (url, "ab" * 20)})
+        with pytest.raises((ResolveError, FetchError)) as error:
+            world.lock(wanted("a", submodules=True))
+        assert isinstance(error.value, ResolveError) or "gitmodules" in str(error.value)
+        assert "secret" not in str(error.value)
+        assert world.lock(wanted("a")).sources
+
+    def test_local_ones_of_a_local_repository(self, world: World) -> None:
+        inner = world.repository("inner")
+        commit = inner.commit({"f": "x"})
+        outer = world.repository("outer")
+        outer.commit({"f": "x"}, submodules={"sub": (str(inner.path), commit), "rel": ("../inner", commit)})
+        request = GitRequest.model_validate(
+            {"from": "git", "url": outer.url, "rev": "main", "submodules": True}
+        )
+        found = places(world.lock(request))
+        assert found["sub"] == (inner.url, commit)
+        assert found["rel"] == (inner.url, commit)
+
+    @pytest.mark.parametrize("path", ["../outside", "/outside", ".git/hooks", "a/../../b"])
+    def test_paths_that_lead_elsewhere(self, world: World, path: str) -> None:
+        repository = world.repository("a")
+        inner = world.repository("inner").commit({"f": "x"})
+        repository.commit(
+            {"f": "x", ".gitmodules": f'[submodule "x"]\n\tpath = {path}\n\turl = ../inner\n'},
+        )
+        assert set(places(world.lock(wanted("a", submodules=True)))) == {None}
+        data = f"160000 {inner}\tsub\n".encode()
+        repository.git("update-index", "--index-info", stdin=data)
+        repository.commit(tree=repository.git("write-tree"))
+        with pytest.raises(ResolveError, match="no URL"):
+            world.fresh().lock(wanted("a", submodules=True))
+
+    def test_one_that_is_switched_off(self, world: World) -> None:
+        commit = world.repository("inner").commit({"f": "x"})
+        repository = world.repository("a")
+        modules = '[submodule "s"]\n\tpath = sub\n\turl = ../inner\n\tupdate = none\n'
+        repository.commit({"f": "x"}, submodules={"sub": ("../inner", commit)})
+        repository.commit({".gitmodules": modules})
+        assert set(places(world.lock(wanted("a", submodules=True)))) == {None}
+        assert set(places(world.lock(wanted("a", submodules=["sub"])))) == {None, "sub"}
+
+    def test_a_file_that_cannot_be_read(self, world: World) -> None:
+        repository = world.repository("a")
+        repository.commit({"f": "x"}, submodules={"sub": ("../inner", "ab" * 20)})
+        repository.commit({".gitmodules": "[submodule\n\tpath = "})
+        with pytest.raises((ResolveError, FetchError), match="gitmodules"):
+            world.lock(wanted("a", submodules=True))
+
+    def test_one_that_includes_another_file(self, world: World, tmp_path: Path) -> None:
+        (tmp_path / "other").write_text('[submodule "s"]\n\tpath = sub\n\turl = https://h.test/x\n')
+        repository = world.repository("a")
+        repository.commit({"f": "x"}, submodules={"sub": ("../inner", "ab" * 20)})
+        repository.commit({".gitmodules": f"[include]\n\tpath = {tmp_path}/other\n"})
+        with pytest.raises(ResolveError, match="no URL"):
+            world.lock(wanted("a", submodules=True))
+
+    def test_the_same_one_twice(self, world: World) -> None:
+        commit = world.repository("inner").commit({"f": "x"})
+        world.repository("a").commit(
+            {"f": "x"}, submodules={"s1": ("../inner", commit), "s2": ("../inner", commit)}
+        )
+        resolution = world.lock(wanted("a", submodules=True))
+        assert set(places(resolution)) == {None, "s1", "s2"}
+
+
+class TestDawn:
+    def test_the_tag_decides(self, world: World) -> None:
+        dawn = world.repository("dawn")
+        old = dawn.commit({"f": "old"})
+        dawn.tag("v20251002.162335", old)
+        new = dawn.commit({"f": "new"})
+        dawn.tag("v20260423.175430", new)
+        for version, commit in (("v20251002.162335", old), ("v20260423.175430", new)):
+            resolution = self._resolved(world, version)
+            (tree,), (source,) = resolution.trees, resolution.sources
+            assert source.commit == commit
+            assert source.url == "https://dawn.googlesource.com/dawn"
+            assert tree.pins["tag"] == version
+            assert tree.pins["commit"] == commit
+
+    def test_a_tool(self, world: World) -> None:
+        dawn = world.repository("dawn")
+        dawn.tag("v1", dawn.commit({"f": "x"}))
+        request = DawnTool.model_validate({"from": "dawn", "mount": "/opt/dawn-source"})
+        context = replace(world.context, resolved={"tools.emdawnwebgpu": port("v1")})
+        (tree,) = resolve("tools.dawn", request, PLATFORMS, context).trees
+        assert (tree.unpack, tree.mount) == ("git", "/opt/dawn-source")
+
+    def test_a_version_without_a_tag(self, world: World) -> None:
+        dawn = world.repository("dawn")
+        dawn.tag("v20251002.162335", dawn.commit({"f": "x"}))
+        with pytest.raises(ResolveError) as error:
+            self._resolved(world, "v20251002.162336")
+        assert error.value.hint == "there is v20251002.162335"
+
+    def test_without_the_port(self, world: World) -> None:
+        with pytest.raises(ResolveError, match="there is no tool 'emdawnwebgpu'"):
+            resolve("sources.dawn", DawnRequest.model_validate({"from": "dawn"}), PLATFORMS, world.context)
+
+    def _resolved(self, world: World, version: str) -> Resolution:
+        context = replace(world.context, resolved={"tools.emdawnwebgpu": port(version)})
+        return resolve("sources.dawn", DawnRequest.model_validate({"from": "dawn"}), PLATFORMS, context)
+
+
+def port(version: str) -> Resolution:
+    tree = LockedTree(
+        name="tools.emdawnwebgpu", platform="any", unpack="port", mount="/opt/x", pins={"version": version}
+    )
+    return Resolution((tree,), ())
