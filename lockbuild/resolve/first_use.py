@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 def take(url: str, context: ResolveContext, *, on: str) -> tuple[Digest, int]:
     """Download ``url`` into the store; the SHA-256 of what came, and its size in bytes. ``on`` is the request's key.
 
-    A transfer that breaks off is gone on with. FetchError where it cannot be had or stored.
+    What the context says to be trusted already is not downloaded. A transfer that breaks off is gone on with.
+    FetchError where it cannot be had or stored.
     """
+    known = context.trusted.get(url)
+    if known is not None and known.sha256 is not None and known.size is not None:
+        return known.sha256, known.size
     key = f"{on}: {redact(url)}"
     context.report(Started(key, redact(url).rpartition("/")[2] or redact(url), None))
     try:

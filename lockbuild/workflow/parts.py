@@ -93,7 +93,7 @@ def with_known_digests(old: Lock, parts: Parts, changed_keys: Collection[str]) -
     changed: set[Platform | str] = set()
     for tree in parts.trees:
         before = known.get(tree.id)
-        unchanged = before is not None and _bare(before) == _bare(tree)
+        unchanged = before is not None and _decisive(before) == _decisive(tree)
         if tree.unpack == "derive":
             unchanged &= not any(key.startswith(f"{tree.name}.") for key in changed_keys)
             unchanged &= changed.isdisjoint((tree.platform, "any"))
@@ -127,6 +127,11 @@ def known_environments(old: Lock, trees: Collection[LockedTree]) -> dict[str, Lo
 
 def _bare(tree: LockedTree) -> LockedTree:
     return tree.model_copy(update={"digest": None})
+
+
+def _decisive(tree: LockedTree) -> LockedTree:
+    """What of a tree decides its digest, or what is made with it: not what it says of itself for people."""
+    return tree.model_copy(update={"digest": None, "pins": {}})
 
 
 def _contents(sources: Iterable[Source], tree: LockedTree) -> list[tuple[str, str, str, int]]:

@@ -7,9 +7,12 @@ import gzip
 import hashlib
 import io
 import json
+import os
+import subprocess
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -69,3 +72,53 @@ def package_lock(packages: Mapping[str, Mapping[str, Any]], *, version: int = 3,
     return json.dumps(
         {"name": "t", "version": "1.0.0", "lockfileVersion": version, "packages": {"": project, **entries}}
     )
+
+
+def packument(package: NpmPackage, registry: str) -> bytes:
+    """What ``registry`` says of ``package``."""
+    described = json.loads(_package_json(package.data))
+    dist = {"tarball": f"{registry}/{package.path}", "integrity": integrity(package.data)}
+    return json.dumps(
+        {
+            "name": package.name,
+            "dist-tags": {"latest": package.version},
+            "versions": {package.version: {**described, "dist": dist}},
+        }
+    ).encode()
+
+
+def _package_json(tarball: bytes) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(tarball)) as archive:
+        file = archive.extractfile("package/package.json")
+        assert file is not None
+        return file.read()
+
+
+def npm_without_network(
+    directory: Path, script: str, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run ``script`` with this machine's npm in ``directory``, which alone can be written to, without a network."""
+    (directory / "home").mkdir(exist_ok=True)
+    command = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+    command += ["--proc", "/proc", "--bind", str(directory), str(directory), "--chdir", str(directory)]
+    home = str(directory / "home")
+    environ = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home, **variables}
+    return subprocess.run(
+        [*command, "sh", "-c", script], env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def make_package_lock(directory: Path, *options: str, registry: str | None = None, **manifest: Any) -> Path:
+    """Let npm itself lock a package with that package.json, in the new ``directory``."""
+    directory.mkdir(parents=True)
+    (directory / "package.json").write_text(json.dumps({"name": "t", "version": "1.0.0", **manifest}))
+    where = [f"--registry={registry}"] if registry else []
+    subprocess.run(
+        ["npm", "install", "--package-lock-only", "--no-audit", "--no-fund", *where, *options],
+        cwd=directory,
+        env={**os.environ, "npm_config_cache": str(directory.parent / "npm cache of the test")},
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    return directory / "package-lock.json"
