@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from typing import BinaryIO
+from io import RawIOBase
 
 from lockbuild.build.diagnose import diagnose
 from lockbuild.build.plan import Plan
@@ -19,7 +19,7 @@ _SHOWN = 1000
 """Characters of a step that messages show."""
 
 
-def run_steps(plan: Plan, session: Session, log: BinaryIO, *, report: Reporter) -> None:
+def run_steps(plan: Plan, session: Session, log: RawIOBase, *, report: Reporter) -> None:
     """Run every step; BuildError at the first that fails, with its number, status and a hint where known."""
     for number, step in enumerate(plan.steps, start=1):
         tail = _Tail()

@@ -71,7 +71,6 @@ def build_once(
     BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
     """
     prepared = prepare(workspace, project, synced, target, chosen)
-    log_file = new_log(workspace, project, target)
     started = time.monotonic()
     with workspace.store.scratch() as scratch:
         with (
@@ -83,8 +82,9 @@ def build_once(
                 alarm()
                 workspace.report(event)
 
+            log = new_log(workspace, project, target)
             try:
-                with log_file.open("xb") as log:
+                with log:
                     run_steps(prepared.plan, session, log, report=report)
                 collected = scratch / "outputs"
                 collected.mkdir()
@@ -94,7 +94,7 @@ def build_once(
                     collected,
                 )
             except BuildError as error:
-                raise _explained(workspace, project, prepared, session, error, log_file) from None
+                raise _explained(workspace, project, prepared, session, error, log.path) from None
         _warn_of_paths(workspace, collected, [file.path for file in files])
         yield Built(
             BuildOutcome(

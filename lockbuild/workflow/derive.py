@@ -90,18 +90,17 @@ def _run(
         image=image_id,
     )
     workspace.report(Note(f"deriving {tree.name} (once; its result is kept in the store)"))
-    log_file = new_log(workspace, project, tree.name)
     with (
         workspace.store.new_tree() as staged,
         trusted(workspace, environment, plan, thorough=True),
         backend.session(spec) as session,
-        log_file.open("xb") as log,
+        new_log(workspace, project, tree.name) as log,
     ):
         try:
             run_steps(plan, session, log, report=workspace.report)
         except BuildError as error:
             hint = f"{error.hint}\n" if error.hint else ""
-            raise BuildError(error.what, on=error.on, hint=f"{hint}log: {log_file}") from None
+            raise BuildError(error.what, on=error.on, hint=f"{hint}log: {log.path}") from None
         destination = staged.path / tree.mount.removeprefix("/")
         destination.mkdir(parents=True)
         session.export(tree.mount, destination)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockbuild.errors import InvalidFileError, Problem, StaleLockError, UsageError
+from lockbuild.errors import InvalidFileError, Problem, StaleLockError, UsageError, storage_error
 from lockbuild.model.belonging import misfits
 from lockbuild.model.lock import Claim, InputValue, Lock, ManifestRecord
 from lockbuild.model.lockfile import dumps, loads
@@ -88,6 +89,13 @@ def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
     try:
         _replace_file(paths.lock, text)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise storage_error(
+                error,
+                "the lock cannot be written",
+                on=str(paths.lock),
+                instead="or work in a copy of the project",
+            ) from error
         raise _unwritable(paths, error.strerror or str(error)) from error
     return True
 

@@ -7,17 +7,24 @@ that is mounted read-only can be reproduced, too.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lockbuild.build.replace import replace_directory
 from lockbuild.errors import UsageError
+from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.sandbox.backend import Session
+from lockbuild.store.durable import write_all
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.workspace import STATE_NAME, Workspace
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def state_directory(workspace: Workspace, project: Project) -> Path:
@@ -41,13 +48,45 @@ def state_directory(workspace: Workspace, project: Project) -> Path:
     return state
 
 
-def new_log(workspace: Workspace, project: Project, name: str) -> Path:
-    """The path of the log of what is called ``name``, where nothing stands: another build at the same time goes on
-    writing to its own, which has no name any more."""
-    log = state_directory(workspace, project) / "logs" / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.unlink(missing_ok=True)
-    return log
+class Log(io.RawIOBase):
+    """What a build writes, in a new file at ``path``. A disk that is full ends the log, with a warning, and not the
+    build."""
+
+    def __init__(self, path: Path, report: Reporter) -> None:
+        self.path = path
+        self._report = report
+        self._file = path.open("xb", buffering=0)
+        self._whole = True
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        view = memoryview(data).cast("B")
+        if self._whole:
+            try:
+                write_all(self._file.fileno(), view)
+            except OSError as error:
+                self._whole = False
+                self._report(
+                    Note(
+                        f"{self.path}: the log cannot be written any more: {error.strerror}", level="warning"
+                    )
+                )
+        return len(view)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def new_log(workspace: Workspace, project: Project, name: str) -> Log:
+    """The log of what is called ``name``. Another build at the same time goes on writing to its own, which has no
+    name any more."""
+    path = state_directory(workspace, project) / "logs" / f"{name}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    return Log(path, workspace.report)
 
 
 def failed_directory(workspace: Workspace, project: Project, target: str) -> Path:

@@ -6,14 +6,14 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import lockbuild
+from tests.support.disks import read_only
 from tests.support.http_server import Handler
 from tests.support.tiny import PLATFORM, TinyWorld
 
@@ -278,20 +278,6 @@ def test_a_project_may_be_called_anything(shared: TinyWorld, name: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "half\n"), done.stderr
-
-
-@contextmanager
-def read_only(directory: Path, at: Path) -> Iterator[Path]:
-    """The directory once more, where it cannot be written to, not even by root."""
-    at.mkdir()
-    done = subprocess.run(["mount", "--bind", directory, at], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"mount is not permitted here: {done.stderr.strip()}")
-    try:
-        subprocess.run(["mount", "-o", "remount,ro,bind", at], check=True)
-        yield at
-    finally:
-        subprocess.run(["umount", at], check=True)
 
 
 def test_a_read_only_project_can_be_built_and_reproduced(shared: TinyWorld, tmp_path: Path) -> None:
