@@ -17,12 +17,13 @@ _DAMAGED = (
     "do not edit a lock by hand: restore it from version control, or remove it and run `lockbuild lock`, "
     "which resolves everything afresh"
 )
+_CONFLICT = "resolve conflicts of manifests, then run `lockbuild lock`: it keeps the pins that fit and locks the rest"
 
 
 def loads(text: str, file: str) -> Lock:
     """Read a lock, in canonical order. UsageError for an unknown schema, InvalidFileError naming every problem
     by its key."""
-    data = parse_toml(text, file)
+    data = parse_toml(text, file, conflict=_CONFLICT)
     schema = data.get("schema")
     if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
         raise UsageError(

@@ -21,14 +21,18 @@ M = TypeVar("M", bound=BaseModel)
 _CONFLICT_MARKERS = ("<<<<<<< ", ">>>>>>> ")
 
 
-def parse_toml(text: str, file: str) -> dict[str, Any]:
-    """The tables of a TOML file; InvalidFileError with line and column where it is not TOML."""
-    if any(line.startswith(_CONFLICT_MARKERS) for line in text.splitlines()):
-        raise UsageError(
-            "there is an unresolved merge conflict in it",
-            on=file,
-            hint="take either side, then run `lockbuild lock`; it locks again what the manifest changed",
-        )
+def has_conflict(text: str) -> bool:
+    """Whether a version control system left its conflict markers in it."""
+    return any(line.startswith(_CONFLICT_MARKERS) for line in text.splitlines())
+
+
+def parse_toml(text: str, file: str, *, conflict: str = "resolve it, then try again") -> dict[str, Any]:
+    """The tables of a TOML file; InvalidFileError with line and column where it is not TOML.
+
+    ``conflict`` is the hint where there are conflict markers in it.
+    """
+    if has_conflict(text):
+        raise UsageError("there is an unresolved merge conflict in it", on=file, hint=conflict)
     try:
         # Editors on Windows begin a file with a byte order mark, which no version of TOML has a use for.
         return tomllib.loads(text.removeprefix("\ufeff"))

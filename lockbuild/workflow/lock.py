@@ -14,6 +14,7 @@ from lockbuild.model.lock import Lock, LockedTree
 from lockbuild.model.lockfile import canonical, dumps
 from lockbuild.model.manifest import Manifest
 from lockbuild.model.platform import Platform
+from lockbuild.model.read import has_conflict
 from lockbuild.workflow.parts import (
     Parts,
     known_environments,
@@ -42,7 +43,7 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
     """The lock as it is (None where there is none) and as it should be. Writes nothing."""
     manifest = project.manifest
     workspace.hold_store()
-    old = load_lock_if_any(project.paths)
+    old = _lock_to_go_on_from(workspace, project)
     platforms = _platforms(old, manifest, options)
     before = None if old is None else limited(old, platforms)
     stale = _stale(before, project, options)
@@ -71,6 +72,16 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
         },
     )
     return old, canonical(lock)
+
+
+def _lock_to_go_on_from(workspace: Workspace, project: Project) -> Lock | None:
+    """The lock as it is; of one with a merge conflict, what can stay."""
+    text = read_text(project.paths.lock)
+    if text is None or not has_conflict(text):
+        return load_lock_if_any(project.paths)
+    from lockbuild.workflow.conflict import resolved_conflict
+
+    return resolved_conflict(project.paths.lock, text, project.manifest, workspace.report)
 
 
 def _platforms(old: Lock | None, manifest: Manifest, options: LockOptions) -> list[Platform]:
