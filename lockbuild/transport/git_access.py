@@ -64,9 +64,10 @@ class GitAccess:
 
     def _proxy(self, url: str) -> dict[str, str]:
         """git takes the proxy from the environment by itself, but for what `[[hosts]]` has for it."""
-        from requests.utils import get_environ_proxies, select_proxy
+        # Not from requests.utils: while another thread imports requests, that would have it half made there.
+        from requests import utils
 
-        proxy = select_proxy(url, get_environ_proxies(url))
+        proxy = utils.select_proxy(url, utils.get_environ_proxies(url))
         if proxy is None or "://" not in proxy:
             return {}
         parts = urlsplit(proxy)

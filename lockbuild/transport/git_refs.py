@@ -50,6 +50,7 @@ def unknown(refs: Mapping[str, str], rev: str, url: str) -> ResolveError:
     names = dict.fromkeys(short_name(name) for name in refs)
     near = [name for name in names if name.startswith(rev)][-_SHOWN:]
     near += [name for name in difflib.get_close_matches(rev, names, n=_SHOWN, cutoff=0.6) if name not in near]
+    near = near or [short_name(name) for name in refs if name.startswith(_TAG)][-_SHOWN:]
     hint = f"there is {', '.join(near[:_SHOWN])}" if near else None
     if len(rev) >= 7 and set(rev) <= set("0123456789abcdef"):
         hint = "name a commit by its full id of 40 hexadecimal digits"

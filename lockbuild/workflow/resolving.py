@@ -12,7 +12,7 @@ from lockbuild.model.environment import SOURCES_DIR
 from lockbuild.model.lock import Lock, LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import PathRequest, Request
-from lockbuild.resolve import resolve, target_of
+from lockbuild.resolve import moved_tags, resolve, target_of
 from lockbuild.resolve.age import remarks
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.workflow.parts import kept, same, together
@@ -79,6 +79,8 @@ def resolve_all(
             resolution = afresh(name, request, platforms, context)
             if before is None or not same(before, resolution):
                 changed.add(name)
+            for move in moved_tags(before, resolution) if before is not None else ():
+                workspace.report(Note(move, level="warning"))
         elif lacking := _lacking(before, platforms):
             more = afresh(name, request, lacking, replace(context, kept=before))
             resolution = together(before, more)
