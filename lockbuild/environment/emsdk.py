@@ -41,10 +41,15 @@ _LAUNCHER = """\
 #!/bin/sh
 # Starts emsdk.py. Everything here is locked, and stands where nobody can write: what is installed is active.
 here=$(dirname "$0")
-if [ "$1" = activate ] && [ ! -w "$here" ]; then
-    shift
-    [ $# -gt 0 ] || exit 0
-    set -- install "$@"
+if [ "$1" = activate ]; then
+    # Some shells look only at permissions: so whether one can write is tried.
+    if mkdir "$here/.activating" 2>/dev/null; then
+        rmdir "$here/.activating"
+    else
+        shift
+        [ $# -gt 0 ] || exit 0
+        set -- install "$@"
+    fi
 fi
 exec "${EMSDK_PYTHON:-python3}" "$here/emsdk.py" "$@"
 """
