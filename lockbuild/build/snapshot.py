@@ -6,6 +6,7 @@ owner and time of a file are those of the canonical tree on every machine.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import shutil
@@ -19,15 +20,26 @@ from lockbuild.store import Store
 
 
 def snapshot(directory: Path, store: Store, *, excluded: frozenset[Path] = frozenset()) -> Digest:
-    """Copy what is source in ``directory`` into the store; the digest of the tree, rooted at itself.
+    """Copy what is source in ``directory`` into the store; the digest of the tree, rooted at itself. The store is no
+    source, wherever it stands.
 
     UsageError for a directory that is not there, a link that leads out of it, or a file that is not a regular one.
     """
     if not directory.is_dir():
         raise UsageError("there is no such directory", on=str(directory))
     with store.new_tree() as tree:
-        for relative, entry in walk_source(directory, excluded):
-            _copy(directory, relative, entry, tree.path)
+        try:
+            for relative, entry in walk_source(directory, excluded | {store.root}):
+                _copy(directory, relative, entry, tree.path)
+        except OSError as error:
+            read = error.errno in (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO) and error.filename
+            if not read or not Path(os.fsdecode(read)).is_relative_to(directory):
+                raise  # the store's
+            raise UsageError(
+                f"it cannot be read: {error.strerror}",
+                on=str(error.filename),
+                hint="make it readable, or leave it out by .gitignore",
+            ) from error
         return tree.commit()
 
 

@@ -129,6 +129,10 @@ def _resolved(
 def _path_tree(workspace: Workspace, project: Project, name: str, request: PathRequest) -> LockedTree:
     from lockbuild.build.snapshot import snapshot
 
-    digest = snapshot(project.paths.directory / request.path, workspace.store)
+    digest = snapshot(
+        project.paths.directory / request.path,
+        workspace.store,
+        excluded=project.paths.never_source(None),
+    )
     mount = f"{SOURCES_DIR}/{name.partition('.')[2]}"
     return LockedTree(name=name, platform="any", unpack="path", mount=mount, digest=digest)

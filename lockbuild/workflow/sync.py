@@ -172,7 +172,11 @@ def _project_directory(workspace: Workspace, project: Project, tree: LockedTree)
 
     request = project.manifest.project.sources[tree.name.partition(".")[2]]
     assert isinstance(request, PathRequest)
-    digest = snapshot(project.paths.directory / request.path, workspace.store)
+    digest = snapshot(
+        project.paths.directory / request.path,
+        workspace.store,
+        excluded=project.paths.never_source(None),
+    )
     if digest != tree.digest:
         raise StaleLockError(
             f"{request.path} changed since it was locked: {tree.digest} -> {digest}",

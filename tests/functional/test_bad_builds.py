@@ -60,7 +60,9 @@ def test_a_step_that_reads_the_network(shared: TinyWorld) -> None:
     target(shared, ["out"], f"wget -O out {url} || echo none > out")
     shared.run("build")
     assert dist(shared) == {"out": b"none\n"}
-    shared.edit("toolchain.toml", "cat /usr/share/greeting", f"wget -O - {url} || true; cat /usr/share/greeting")
+    shared.edit(
+        "toolchain.toml", "cat /usr/share/greeting", f"wget -O - {url} || true; cat /usr/share/greeting"
+    )
     shared.run("lock", "--materialise")
     seen = [request.path for request in shared.server.requests[before:] if request.headers.get("user-agent")]
     assert all(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import subprocess
 import threading
@@ -16,6 +18,7 @@ from tests.support.command import lockbuild
 from tests.support.disks import read_only
 from tests.support.http_server import Handler
 from tests.support.tiny import PLATFORM, TinyWorld
+from tests.support.users import ORDINARY
 
 ZEROS = "sha256:" + "0" * 64
 DO_NOT_EDIT = (
@@ -307,6 +310,39 @@ def test_a_read_only_project_can_be_built_and_reproduced(shared: TinyWorld, tmp_
         assert f"error: {project / 'lockbuild.lock'}: the lock cannot be written" in result.err
 
 
+def powerless() -> None:
+    """In a child: root without the powers over files that make it different from others."""
+    for capability in (0, 1, 2, 3):  # CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+        assert ctypes.CDLL(None).prctl(24, capability, 0, 0, 0) == 0  # PR_CAPBSET_DROP
+
+
+def test_what_belongs_to_somebody_else(shared: TinyWorld, tmp_path: Path) -> None:
+    """As an ordinary user meets it: refused by permissions and not by the file system."""
+    for path in (shared.project, *shared.project.rglob("*")):
+        os.chown(path, ORDINARY, ORDINARY)
+    common = ("--project", shared.project, "--backend", "bubblewrap")
+
+    def run(*arguments: str | Path, store: Path = shared.store, status: int = 0) -> str:
+        return lockbuild(
+            *common, "--store", store, *arguments, environ=shared.environ, preexec=powerless, status=status
+        ).err
+
+    run("reproduce")
+    run("build", "-o", tmp_path / "out")
+    assert "outputs cannot be put there: it cannot be written to" in run("build", status=2)
+    assert "the lock cannot be written" in run("reproduce", "--record", status=2)
+    other = tmp_path / "store"
+    other.mkdir()
+    os.chown(other, ORDINARY, ORDINARY)
+    said = run("sync", store=other, status=4)
+    assert f"error: {other}: cannot open the store: Permission denied" in said
+    assert "hint: check who owns the directory and whether it is writable, or name another place" in said
+    (shared.project / "main.txt").chmod(0)
+    said = run("build", "-o", tmp_path / "out", status=2)
+    assert f"error: {shared.project / 'main.txt'}: it cannot be read: Permission denied" in said
+    assert "hint: make it readable, or leave it out by .gitignore" in said
+
+
 def test_a_read_only_store_says_so(shared: TinyWorld, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for number, store in enumerate((shared.store, tmp_path / "empty")):
@@ -356,3 +392,23 @@ def test_what_stands_where_dist_should_be(shared: TinyWorld, kind: str, told: st
     assert f"error: {dist}: {told}" in result.err or (f"error: {dist}: " in result.err and told in result.err)
     assert "or put the outputs elsewhere with -o DIR" in result.err
     assert "[1/2]" not in result.err
+
+
+def test_a_store_in_the_project_is_no_source_of_it(shared: TinyWorld) -> None:
+    store = shared.project / "cache"
+    first = shared.run("build", "--json", store=store).value["targets"][0]["input"]
+    assert shared.run("build", "--json", store=store).value["targets"][0]["input"] == first
+    shared.run("reproduce", store=store)
+    store.rename(shared.directory / "moved")
+    assert shared.run("build", "--json").value["targets"][0]["input"] == first
+
+
+def test_a_source_that_is_the_whole_project_does_not_change_by_being_locked_and_built(
+    shared: TinyWorld,
+) -> None:
+    shared.edit(
+        "lockbuild.toml", "[targets.tiny]", '[sources.all]\nfrom = "path"\npath = "."\n\n[targets.tiny]'
+    )
+    shared.run("lock", "--materialise")
+    for command in (["build"], ["lock"], ["build"], ["reproduce", "--record"], ["reproduce"]):
+        shared.run(*command)

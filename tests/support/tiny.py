@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lockbuild.model.platform import Platform
@@ -58,6 +58,7 @@ class TinyWorld:
     server: Server
     config: Path
     shared_store: Path | None = None
+    extra_environ: dict[str, str] = field(default_factory=dict)
 
     @property
     def project(self) -> Path:
@@ -69,7 +70,7 @@ class TinyWorld:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {"LOCKBUILD_CONFIG": str(self.config)}
+        return {"LOCKBUILD_CONFIG": str(self.config), **self.extra_environ}
 
     def fork(self, directory: Path, *, store: bool = False) -> TinyWorld:
         """The same world with a copy of the project below ``directory``, and with ``store`` one of the store."""
