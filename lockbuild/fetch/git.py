@@ -20,6 +20,7 @@ from lockbuild.fetch.places import Places
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
 from lockbuild.transport.failures import MalformedError, NotFoundError, TooLargeError
+from lockbuild.transport.git_objects import is_below
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
@@ -63,7 +64,7 @@ def fetch(source: Source, store: Store, repositories: GitRepositories, places: P
         tar = directory / "tree.tar"
         try:
             with tar.open("wb", buffering=1 << 20) as out:
-                write(repositories, source.url, source.commit, out)
+                write(repositories, source.url, source.commit, out, exclude=source.exclude or ())
         except GitStoppedError:
             raise StoppedError from None
         except NotFoundError as error:
@@ -79,15 +80,22 @@ def fetch(source: Source, store: Store, repositories: GitRepositories, places: P
 
 
 def write_tree(
-    repositories: GitRepositories, url: str, commit: str, out: BinaryIO, *, limit: int = LIMIT
+    repositories: GitRepositories,
+    url: str,
+    commit: str,
+    out: BinaryIO,
+    *,
+    exclude: Sequence[str] = (),
+    limit: int = LIMIT,
 ) -> None:
-    """Write the canonical tar of the commit's tree to ``out``.
+    """Write the canonical tar of the commit's tree, without what stands below the paths ``exclude``, to ``out``.
 
-    MalformedError where files are kept by git LFS, or have more than ``limit`` bytes together; IntegrityError where a
-    symbolic link leads out of the tree.
+    MalformedError where files are kept by git LFS, TooLargeError where they have more than ``limit`` bytes together;
+    IntegrityError where a symbolic link leads out of the tree.
     """
     origin = f"{redact(url)} at {commit}"
-    entries = sorted(repositories.contents(url, commit).entries, key=lambda entry: entry.path)
+    every = sorted(repositories.contents(url, commit).entries, key=lambda entry: entry.path)
+    entries = [entry for entry in every if not is_below(entry.path, exclude)]
     tar = CanonicalTar(out)
     pointers: list[bytes] = []
     attributes: dict[bytes, bytes] = {}
@@ -104,7 +112,7 @@ def write_tree(
                 raise TooLargeError(
                     f"its files have more than {limit:,} bytes",
                     on=origin,
-                    hint="fetch what is needed as an archive",
+                    hint="leave out what is not needed (exclude)",
                 )
             if entry.kind == "symlink":
                 target = b"".join(chunks) if size <= _LINK_SIZE else b""
@@ -155,7 +163,7 @@ def _check_link(entry: Entry, target: bytes, origin: str) -> None:
         raise IntegrityError(
             f"the tree is not safe to unpack: {fault}",
             on=f"{origin}: {os.fsdecode(entry.path)!r} -> {os.fsdecode(target)!r}",
-            hint="a tree must stand on its own; use another commit, or an archive without this link",
+            hint="a tree must stand on its own; leave this link out (exclude)",
         )
 
 
@@ -169,7 +177,7 @@ def _refuse_pointers(pointers: Sequence[bytes], attributes: Mapping[bytes, bytes
         raise MalformedError(
             f"git LFS keeps {', '.join(kept[:_SHOWN])}{more} elsewhere; the repository has pointers only",
             on=origin,
-            hint='get these files by from = "archive", or leave the submodule that has them out',
+            hint='get these files by from = "archive", and leave them out here (exclude)',
         )
 
 

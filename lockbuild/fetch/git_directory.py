@@ -11,25 +11,31 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from lockbuild.archive import gitpack
 from lockbuild.archive.tarstream import CanonicalTar
+from lockbuild.transport.git_objects import is_below
 
 if TYPE_CHECKING:
     from lockbuild.transport.git import Entry, GitRepositories
 
 _MODES = {"file": 0o100644, "executable": 0o100755, "symlink": 0o120000, "submodule": 0o160000}
+_EXTENDED, _SKIP_WORKTREE = 0x4000, 0x4000
 _ATTRIBUTES = b"* -text -eol -ident -filter -working-tree-encoding\n"
 """Files are as they stand in the object database: git must not take them for changed."""
 
 
-def write_git_directory(repositories: GitRepositories, url: str, commit: str, out: BinaryIO) -> None:
-    """Write the canonical tar of the git directory of ``commit`` to ``out``."""
+def write_git_directory(
+    repositories: GitRepositories, url: str, commit: str, out: BinaryIO, *, exclude: Sequence[str] = ()
+) -> None:
+    """Write the canonical tar of the git directory of ``commit``, which knows what is left out, to ``out``."""
     contents = repositories.contents(url, commit)
     objects: list[tuple[gitpack.Type, bytes]] = [("tree", data) for data in contents.trees.values()]
-    read_by_git = [entry for entry in contents.entries if _is_read(entry)]
+    read_by_git = [
+        entry for entry in contents.entries if _is_read(entry) and not is_below(entry.path, exclude)
+    ]
     with repositories.files(url, commit, read_by_git) as stream:
         objects += [("blob", b"".join(chunks)) for _, chunks in stream]
     # The commit stands apart, so that whoever makes the tree can read it without knowing packs.
@@ -37,7 +43,7 @@ def write_git_directory(repositories: GitRepositories, url: str, commit: str, ou
     packed = gitpack.pack(objects)
     files = {
         "HEAD": f"{commit}\n".encode(),
-        "index": index(contents.entries),
+        "index": index(contents.entries, exclude),
         "info/attributes": _ATTRIBUTES,
         f"objects/{commit[:2]}/{commit[2:]}": loose,
         f"objects/pack/{packed.name}.idx": packed.index,
@@ -59,13 +65,23 @@ def _is_read(entry: Entry) -> bool:
     return entry.kind == "symlink" or (entry.kind == "file" and name in (b".gitattributes", b".gitmodules"))
 
 
-def index(entries: Iterable[Entry]) -> bytes:
-    """An index (version 2) of the files without what stat(2) says of them: git looks at each one then."""
+def index(entries: Iterable[Entry], exclude: Sequence[str] = ()) -> bytes:
+    """An index of the files without what stat(2) says of them: git looks at each one then.
+
+    Those that are left out are marked as in a sparse checkout (which needs version 3): git does not miss them.
+    """
     files = sorted((entry for entry in entries if entry.kind != "directory"), key=lambda entry: entry.path)
-    parts = [struct.pack(">4sII", b"DIRC", 2, len(files))]
-    for entry in files:
+    sparse = [is_below(entry.path, exclude) for entry in files]
+    parts = [struct.pack(">4sII", b"DIRC", 3 if any(sparse) else 2, len(files))]
+    for entry, is_left_out in zip(files, sparse, strict=True):
         fixed = struct.pack(">6I", 0, 0, 0, 0, 0, 0) + struct.pack(">4I", _MODES[entry.kind], 0, 0, 0)
-        name = bytes.fromhex(entry.object_id) + struct.pack(">H", min(len(entry.path), 0xFFF)) + entry.path
+        length = min(len(entry.path), 0xFFF)
+        flags = (
+            struct.pack(">HH", length | _EXTENDED, _SKIP_WORKTREE)
+            if is_left_out
+            else struct.pack(">H", length)
+        )
+        name = bytes.fromhex(entry.object_id) + flags + entry.path
         record = fixed + name
         parts.append(record + bytes(8 - len(record) % 8))
     data = b"".join(parts)

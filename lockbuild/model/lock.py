@@ -50,6 +50,8 @@ class Source(FileModel):
     at: str | None = None
     """Directory of the tree that it fills (a submodule), where that is not the whole. No tree of git has one that is
     called ``.git``: there stands what git itself knows of the commit."""
+    exclude: list[str] | None = None
+    """What of a commit's tree is left out: paths relative to it, sorted."""
     patch: Annotated[int, Field(ge=1)] | None = None
     """Its turn among the patches of its tree, where it is one."""
     trust: Literal["first-use"] | None = None
@@ -71,7 +73,7 @@ class Source(FileModel):
         """
         if self.commit is not None:
             kind = "git-directory" if self.is_git_directory else "git"
-            return Digest.of(f"{kind}:{self.commit}".encode())
+            return Digest.of("\0".join([f"{kind}:{self.commit}", *(self.exclude or [])]).encode())
         if self.sha512 is not None:
             return Digest.of(f"sha512:{self.sha512}".encode())
         assert self.sha256 is not None

@@ -106,6 +106,9 @@ def _source(key: str, source: Source, trees: set[str]) -> Iterator[Problem]:
         yield Problem(f"{key}.at", f"{source.at!r} leaves the tree")
     if source.patch is not None and source.path is None:
         yield Problem(f"{key}.path", "is required for a patch: it is a file of the project")
+    for path in source.exclude or ():
+        if not _is_plain(path):
+            yield Problem(f"{key}.exclude", f"{path!r} leaves the tree")
     if not source.trees:
         yield Problem(f"{key}.trees", "must not be empty")
     for name in source.trees:

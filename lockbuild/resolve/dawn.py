@@ -27,6 +27,14 @@ def resolve(
     return lock_commit(name, request, URL, revision, context, pins={"tag": version})
 
 
+def commit_behind(version: str, context: ResolveContext) -> str | None:
+    """The commit of Dawn that the release ``version`` of emdawnwebgpu was made from; None where no tag is called so."""
+    try:
+        return context.git.revision(URL, f"refs/tags/{version}").commit
+    except ResolveError:
+        return None
+
+
 def _version(name: str, of: str, context: ResolveContext) -> str:
     port = context.resolved.get(f"tools.{of}")
     versions = {tree.pins["version"] for tree in port.trees if "version" in tree.pins} if port else set()

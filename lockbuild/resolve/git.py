@@ -6,6 +6,7 @@ qualifier ``vcs_url``. A reference is asked for once, when it is locked; the loc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -69,17 +70,44 @@ def lock_commit(
         pins=pins,
         exports=request.exports if isinstance(request, GitTool | DawnTool) else {},
     )
+    exclude = sorted({path.strip("/") for path in request.exclude})
     places: list[tuple[str, str, str | None]] = [(url, commit, None)]
     if request.describe:
         places.append((url, commit, ".git"))
     if request.submodules:
-        found = find_submodules(name, url, commit, request.submodules, context)
+        found = find_submodules(name, url, commit, request.submodules, exclude, context)
         places += [(submodule.url, submodule.commit, submodule.at) for submodule in found]
+    left_out = _left_out(name, exclude, places, context)
     sources = tuple(
-        Source(purl=purl(where, what), url=where, commit=what, at=at, trees=[tree.id])
+        Source(
+            purl=purl(where, what),
+            url=where,
+            commit=what,
+            at=at,
+            exclude=left_out[at] or None,
+            trees=[tree.id],
+        )
         for where, what, at in places
     )
     return Resolution((tree,), sources)
+
+
+def _left_out(
+    name: str, exclude: Sequence[str], places: Sequence[tuple[str, str, str | None]], context: ResolveContext
+) -> dict[str | None, list[str]]:
+    """What each of ``places`` is without: paths relative to it. ResolveError for a path that is nowhere."""
+    found: dict[str | None, list[str]] = {at: [] for _, _, at in places}
+    inner = sorted((at for _, _, at in places if at not in (None, ".git")), key=lambda at: -len(at or ""))
+    for path in exclude:
+        at = next((at for at in inner if path.startswith(f"{at}/")), None)
+        url, commit = next((url, commit) for url, commit, place in places if place == at)
+        rest = path.removeprefix(f"{at}/") if at else path
+        if not any(entry.path == os.fsencode(rest) for entry in context.git.contents(url, commit).entries):
+            raise ResolveError(f"there is no {path!r} to leave out", on=f"{name}.exclude")
+        found[at].append(rest)
+    if ".git" in found:
+        found[".git"] = found[None]
+    return found
 
 
 def moved_tags(before: Resolution, after: Resolution) -> list[str]:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from lockbuild.config.urls import carries_secret, redact
 from lockbuild.errors import ResolveError
 from lockbuild.resolve.context import ResolveContext
+from lockbuild.transport.git_objects import is_below
 from lockbuild.transport.git_place import fault_of
 
 _MOST = 2000
@@ -38,9 +39,16 @@ class _Declared:
 
 
 def find_submodules(
-    name: str, url: str, commit: str, wanted: bool | Sequence[str], context: ResolveContext
+    name: str,
+    url: str,
+    commit: str,
+    wanted: bool | Sequence[str],
+    exclude: Sequence[str],
+    context: ResolveContext,
 ) -> list[Submodule]:
     """Every submodule that is ``wanted``: all, or those at these paths with what is in them. By path.
+
+    None that stands at or below a path of ``exclude``.
 
     ``name`` is the manifest key, for messages. ResolveError for a path that is no submodule, and for a submodule
     that has no URL or one that must not be used; FetchError where a repository cannot be read.
@@ -52,6 +60,7 @@ def find_submodules(
     for _ in range(_DEEPEST):
         below = _several(level, paths, context)
         level = [submodule for submodules, _ in below for submodule in submodules]
+        level = [each for each in level if not is_below(os.fsencode(each.at), exclude)]
         offered.update(path for _, others in below for path in others)
         found += level
         if len(found) > _MOST:

@@ -9,45 +9,37 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 from lockbuild.config import Config
 from lockbuild.config.urls import redact
-from lockbuild.errors import FetchError, ResolveError
+from lockbuild.errors import FetchError
 from lockbuild.events import Note, Reporter, silent
 from lockbuild.transport import git_refs
-from lockbuild.transport.failures import NotFoundError, OfflineError, TransferError
+from lockbuild.transport.failures import NotFoundError, OfflineError
 from lockbuild.transport.git_cache import CachedRepository
 from lockbuild.transport.git_describe import Description, describe
 from lockbuild.transport.git_fetch import GitFetch
 from lockbuild.transport.git_objects import (
     Commit,
     Entry,
-    MissingObjectsError,
     Objects,
     absent,
     is_object_id,
     reading,
 )
-from lockbuild.transport.git_place import Surroundings, fault_of
+from lockbuild.transport.git_place import Surroundings
+from lockbuild.transport.git_places import GitPlaces, key_of
 from lockbuild.transport.git_process import Git, GitFailedError
 from lockbuild.transport.git_refs import Revision
 
 __all__ = ["Commit", "Contents", "Description", "Entry", "GitRepositories", "Revision"]
 
-_COPIES: Mapping[str, tuple[str, ...]] = {
-    # Its publisher keeps both alike; releases are tagged in the second.
-    "https://dawn.googlesource.com/dawn": ("https://github.com/google/dawn",),
-}
-"""Public copies of repositories by their canonical URL: asked after it."""
-_Result = TypeVar("_Result")
 _Seen = dict[bytes, list[Entry]]
-_Failures = list[TransferError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +62,8 @@ class GitRepositories:
         self, cache: Path, config: Config, *, offline: bool = False, report: Reporter = silent
     ) -> None:
         self._cache = cache
-        self._config = config
-        self._offline = offline
+        self._network = config.network
+        self._places = GitPlaces(config, offline=offline)
         self._report = report
         self._git = Git(cache)
         self._surroundings = Surroundings(config, cache)
@@ -83,7 +75,7 @@ class GitRepositories:
 
     def refs(self, url: str) -> Mapping[str, str]:
         """Full name -> commit id of every tag (annotated ones peeled) and branch, as the first place says."""
-        return self._asking(url, lambda place: self._refs_at(place, url))
+        return self._places.ask(url, lambda place: self._refs_at(place, url))
 
     def resolve(self, url: str, rev: str) -> str:
         """The commit that ``rev`` means: a tag, else a branch, else a full commit id, taken as it is.
@@ -107,7 +99,7 @@ class GitRepositories:
             return found
 
         try:
-            return self._asking(url, look)
+            return self._places.ask(url, look)
         except NotFoundError:
             if not known:
                 raise
@@ -187,10 +179,10 @@ class GitRepositories:
 
     def describe(self, url: str, commit: str) -> Description:
         """What ``git describe --tags`` says of the commit in a clone, with the tags that there are now."""
-        repository = CachedRepository(self._cache, _key(url), "history")
+        repository = CachedRepository(self._cache, key_of(url), "history")
         with repository.filling(waiting=lambda: self._waits(url)):
             try:
-                self._asking(url, lambda place: self._fetcher(place).history(repository, commit), commit)
+                self._places.ask(url, lambda place: self._fetcher(place).history(repository, commit), commit)
             except OfflineError:
                 if not repository.has(commit):
                     raise
@@ -214,7 +206,7 @@ class GitRepositories:
 
     def has(self, url: str, commit: str) -> bool:
         """Whether the commit and its trees are cached."""
-        return CachedRepository(self._cache, _key(url), "trees").has(commit)
+        return CachedRepository(self._cache, key_of(url), "trees").has(commit)
 
     def stop(self) -> None:
         """End every git that runs, also from another thread; nothing can be fetched any more."""
@@ -244,11 +236,13 @@ class GitRepositories:
 
     def _ensure(self, url: str, commit: str) -> CachedRepository:
         """The repository with the commit and its trees in it."""
-        repository = CachedRepository(self._cache, _key(url), "trees")
+        repository = CachedRepository(self._cache, key_of(url), "trees")
         if not repository.has(commit):
             with repository.filling(waiting=lambda: self._waits(url)):
                 if not repository.has(commit):
-                    self._asking(url, lambda place: self._fetcher(place).commit(repository, commit), commit)
+                    self._places.ask(
+                        url, lambda place: self._fetcher(place).commit(repository, commit), commit
+                    )
         return repository
 
     def _fetch_blobs(self, url: str, commit: str, wanted: Mapping[str, bytes]) -> None:
@@ -261,15 +255,22 @@ class GitRepositories:
             def fetch(place: str) -> None:
                 missing = absent(self._git, repository.path, wanted)
                 if missing:
-                    self._fetcher(place).blobs(repository, commit, missing)
+                    try:
+                        self._fetcher(place).blobs(repository, commit, missing)
+                    except NotFoundError as error:
+                        lacking = next((oid for oid in missing if oid in error.what), None)
+                        if lacking is None:
+                            raise
+                        path = os.fsdecode(wanted[lacking])
+                        raise NotFoundError(f"it lacks {path} (object {lacking})", on=redact(place)) from None
                 if left := absent(self._git, repository.path, missing):
                     path = os.fsdecode(wanted[left[0]])
-                    raise NotFoundError(f"it lacks {path} (object {left[0]}) of {commit}", on=redact(place))
+                    raise NotFoundError(f"it lacks {path} (object {left[0]})", on=redact(place))
 
-            self._asking(url, fetch, commit)
+            self._places.ask(url, fetch, commit)
 
     def _fetcher(self, place: str) -> GitFetch:
-        network = self._config.network
+        network = self._network
         return GitFetch(
             self._git,
             self._surroundings,
@@ -295,59 +296,8 @@ class GitRepositories:
         return git_refs.parse(self._fetcher(place).list(rev), redact(url))
 
     def places(self, url: str) -> Sequence[str]:
-        """Where a repository is asked for, in order: what mirrors say of it or of public copies, else itself, them."""
-        urls = [url, *_COPIES.get(_key(url), ())]
-        mirrored = [self._config.places(each) for each in urls]
-        own = [places for each, places in zip(urls, mirrored, strict=True) if places != [each]]
-        return tuple(dict.fromkeys(place for places in own or mirrored for place in places))
-
-    def _asking(self, url: str, ask: Callable[[str], _Result], commit: str | None = None) -> _Result:
-        """What the first place says that has an answer; one error for all where none has."""
-        if fault := fault_of(url):
-            raise ResolveError(f"the URL of the repository cannot be used: {fault}", on=redact(url))
-        wanted = f"commit {commit}" if commit else "its references"
-        failures: _Failures = []
-        passed_over = False
-        places = self.places(url)
-        for place in places:
-            if self._offline and not place.startswith("file://"):
-                passed_over = True
-                continue
-            if fault := fault_of(place):
-                failures.append(TransferError(f"the mirror cannot be used: {fault}", on=redact(place)))
-                continue
-            try:
-                return ask(place)
-            except MissingObjectsError as error:
-                failures.append(NotFoundError(f"it lacks the object {error.object_ids[0]}", on=redact(place)))
-            except TransferError as error:
-                failures.append(error)
-        if passed_over and all(isinstance(failure, NotFoundError) for failure in failures):
-            raise OfflineError(
-                f"{wanted} would be fetched from {', '.join(map(redact, places))}, and the network must not be used",
-                on=redact(url),
-                hint="run once without --offline",
-            )
-        raise _verdict(failures, wanted, url)
+        """Where a repository is asked for, in order."""
+        return self._places.of(url)
 
     def _waits(self, url: str) -> None:
         self._report(Note(f"waiting for another process that fetches {redact(url)}"))
-
-
-def _verdict(failures: list[TransferError], wanted: str, url: str) -> FetchError:
-    gone = all(isinstance(failure, NotFoundError) for failure in failures)
-    if len(failures) == 1:
-        said = failures[0].what
-        if failures[0].on not in (None, redact(url)):
-            said = f"{failures[0].on}: {said}"
-    else:
-        said = "; ".join(f"{failure.on}: {failure.what}" for failure in failures)
-    hints = dict.fromkeys(failure.hint for failure in failures if failure.hint)
-    what = f"{wanted} cannot be had: {said}" if gone else f"{wanted} could not be fetched: {said}"
-    kind = type(failures[0]) if len({type(failure) for failure in failures}) == 1 else TransferError
-    return kind(what, on=redact(url), hint="; ".join(hints) or None)
-
-
-def _key(url: str) -> str:
-    """One name for the ways to write a URL."""
-    return url.rstrip("/").removesuffix(".git")

@@ -7,6 +7,7 @@ may name is as strict as ``git fsck``: a name is one component, and never ``.git
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -207,6 +208,11 @@ def absent(git: Git, repository: Path, object_ids: Iterable[str]) -> list[str]:
         stdin="".join(f"{oid}\n" for oid in unique).encode(),
     )
     return [line.split()[0].decode() for line in answer.splitlines() if line.endswith(b" missing")]
+
+
+def is_below(path: bytes, places: Iterable[str]) -> bool:
+    """Whether ``path`` is one of ``places`` or stands below one."""
+    return any(path == place or path.startswith(place + b"/") for place in map(os.fsencode, places))
 
 
 def is_object_id(text: str) -> bool:

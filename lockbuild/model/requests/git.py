@@ -15,6 +15,8 @@ class GitContents(Request):
 
     submodules: bool | list[RelativePath] = False
     """Which submodules to have, recursively: all, none, or those at these paths and what is in them."""
+    exclude: list[RelativePath] = []
+    """Files and directories to leave out: what is not needed of a large repository, or cannot be had."""
     describe: bool = False
     """Leave a ``.git`` directory with which ``git describe`` and ``git rev-parse HEAD`` answer as in a clone."""
     lfs: Literal["refuse", "fetch"] = "refuse"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from lockbuild.archive.canonical import tree_digest, write_canonical_tar
 from lockbuild.config import Config, NetworkConfig
 from lockbuild.environment.git import git_tree
 from lockbuild.errors import FetchError, IntegrityError
-from lockbuild.fetch.git import fetch, write_tree
+from lockbuild.fetch.git import LIMIT, fetch, write_tree
 from lockbuild.fetch.places import Places
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
@@ -38,9 +39,16 @@ def git(tmp_path: Path) -> GitRepositories:
     return GitRepositories(tmp_path / "cache", CONFIG, offline=True)
 
 
-def tar_of(git: GitRepositories, repository: Repository, commit: str, **options: int) -> bytes:
+def tar_of(
+    git: GitRepositories,
+    repository: Repository,
+    commit: str,
+    *,
+    exclude: Sequence[str] = (),
+    limit: int = LIMIT,
+) -> bytes:
     out = io.BytesIO()
-    write_tree(git, repository.url, commit, out, **options)
+    write_tree(git, repository.url, commit, out, exclude=exclude, limit=limit)
     return out.getvalue()
 
 
@@ -137,6 +145,16 @@ class TestTree:
     def test_a_whiteout(self, git: GitRepositories, repository: Repository) -> None:
         with pytest.raises(IntegrityError, match="whiteout"):
             tar_of(git, repository, repository.commit({"a/.wh.b": "x"}))
+
+    def test_what_is_left_out_is_not_fetched(self, git: GitRepositories, repository: Repository) -> None:
+        commit = repository.commit(
+            {"a/b": "b", "a/c": "c", "ab": "x", "d/big": "big"}, symlinks={"out": "/etc"}
+        )
+        blob = repository.git("rev-parse", "main:d/big")
+        (repository.path / "objects" / blob[:2] / blob[2:]).unlink()
+        assert set(names(tar_of(git, repository, commit, exclude=["d", "out", "a/b"]))) == {"a", "a/c", "ab"}
+        with pytest.raises(NotFoundError, match="it lacks d/big"):
+            tar_of(git, repository, commit, exclude=["out"])
 
 
 class TestLfs:
@@ -302,6 +320,16 @@ class TestGitDirectory:
         tree = sources.unpack("out", self._both(repository, commit), parameters)
         assert run_git("status", "--porcelain", cwd=tree) == ""
         assert run_git("describe", "--always", "--dirty", cwd=tree) == commit[:7]
+
+    def test_what_is_left_out_is_not_missed(self, sources: Sources, history: Repository) -> None:
+        commit = history.git("rev-parse", "main")
+        exclude = ["a", "link", "run"]
+        both = [each.model_copy(update={"exclude": exclude}) for each in self._both(history, commit)]
+        tree = sources.unpack("out", both, self._parameters(sources, history, commit))
+        assert not (tree / "a").exists()
+        assert run_git("describe", "--tags", "--dirty", cwd=tree) == f"light/with-slash-2-g{commit[:7]}"
+        assert run_git("status", "--porcelain", cwd=tree) == ""
+        assert len(run_git("ls-files", cwd=tree).splitlines()) == 10
 
     def test_a_change_is_dirty(self, sources: Sources, history: Repository) -> None:
         commit = history.git("rev-parse", "main")

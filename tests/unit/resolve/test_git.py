@@ -322,6 +322,30 @@ class TestSubmodules:
         assert set(places(resolution)) == {None, "s1", "s2"}
 
 
+class TestExclude:
+    def test_each_source_has_its_own(self, world: World) -> None:
+        inner = world.repository("inner").commit({"docs/i": "x", "f": "x"})
+        other = world.repository("other").commit({"f": "x"})
+        world.repository("a").commit(
+            {"test/1": "1", "f": "x"}, submodules={"sub": ("../inner", inner), "other": ("../other", other)}
+        )
+        request = wanted("a", submodules=True, describe=True, exclude=["sub/docs", "test/", "other"])
+        resolution = world.lock(request)
+        assert {source.at: source.exclude for source in resolution.sources} == {
+            None: ["other", "test"],
+            ".git": ["other", "test"],
+            "sub": ["docs"],
+        }
+        whole = world.lock(wanted("a"))
+        assert whole.sources[0].exclude is None
+        assert whole.sources[0].identity != resolution.sources[0].identity
+
+    def test_what_is_nowhere(self, world: World) -> None:
+        world.repository("a").commit({"f": "x"})
+        with pytest.raises(ResolveError, match="there is no 'tests' to leave out"):
+            world.lock(wanted("a", exclude=["tests"]))
+
+
 class TestDawn:
     def test_the_tag_decides(self, world: World) -> None:
         dawn = world.repository("dawn")

@@ -299,6 +299,24 @@ class TestMirrors:
         assert commit == project.git("rev-parse", "v1.5")
         assert git.read(url, commit, "a.txt") == b"two\n"
 
+    def test_one_that_is_not_sound_is_passed_over(
+        self, server: GitServer, project: Repository, cache: Path
+    ) -> None:
+        commit = project.git("rev-parse", "main")
+        with serving_git(server.root) as evil:
+
+            def garbage(handler: Handler, request: GitRequest) -> bool:
+                if request.method != "POST" or b"command=fetch" not in request.body:
+                    return False
+                tree = project.git("rev-parse", "main^{tree}").encode()
+                evil.rewrite = lambda body: body.replace(commit.encode(), tree)
+                return False
+
+            evil.before = garbage
+            mirror = Mirror(prefix="https://git.invalid/x", to=[url_of(evil), url_of(server)])
+            git = opened(cache, Config(network=QUICK, mirrors=[mirror]))
+            assert git.read("https://git.invalid/x", commit, "a.txt") == b"two\n"
+
     def test_what_each_did_wrong_is_told(self, tmp_path: Path, cache: Path) -> None:
         empty = new_repository(tmp_path / "empty")
         mirror = Mirror(prefix="https://git.invalid/x", to=[f"file://{tmp_path}/gone", empty.url])
