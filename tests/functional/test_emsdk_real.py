@@ -54,10 +54,11 @@ from = "port"
 
 [derive.libraries]
 steps = [
+    "cp -r --no-preserve=mode /opt/emscripten-ports $EM_PORTS",
     "echo 'int main() {}' > p.cpp",
     "em++ -O2 p.cpp --use-port=answer --use-port=distant -o p.js",
 ]
-env = { EM_CACHE = "$OUT" }
+env = { EM_CACHE = "$OUT", EM_PORTS = "$BUILD/ports" }
 exports = { EM_CACHE = "$OUT", EM_FROZEN_CACHE = "1" }
 mount = "/opt/emscripten-cache"
 """
@@ -82,7 +83,7 @@ int main() { std::printf("%d %s\\n", answer(), distant()); }
 """
 ANSWER = {
     "answer-1.0/answer.h": '#ifdef __cplusplus\nextern "C"\n#endif\nint answer(void);\n',
-    "answer-1.0/answer.c": "#include <ground.h>\nint answer(void) { return GROUND + 2; }\n",
+    "answer-1.0/answer.c": '#include <ground.h>\n#include "config.h"\nint answer(void) { return GROUND + TWO; }\n',
 }
 GROUND = {"ground-1.0/ground.h": "#define GROUND 40\n", "ground-1.0/ground.c": "int ground;\n"}
 DISTANT = {
@@ -178,8 +179,12 @@ def publish_ports(workshop: Workshop) -> dict[str, str]:
     answer = workshop.publish("/answer-1.0.zip", zipped(ANSWER))
     ground = workshop.publish("/ground-1.0.zip", zipped(GROUND))
     distant = workshop.publish("/v1/distant-v1.zip", zipped(DISTANT))
+    # Like some real ports these write into their source while they are built.
     install = (
-        "  def create(final):\n    ports.install_headers(ports.get_dir('{name}', '{name}-' + VERSION))\n"
+        "  def create(final):\n"
+        "    directory = ports.get_dir('{name}', '{name}-' + VERSION)\n"
+        "    ports.install_headers(directory)\n"
+        "    ports.write_file(os.path.join(directory, 'config.h'), '#define TWO 2')\n"
     )
     texts = {
         name: port(name, deps=deps, digest=digest, body=REST.format(name=name)).replace(
