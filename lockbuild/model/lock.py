@@ -80,6 +80,11 @@ class Source(FileModel):
         return self.sha256
 
     @property
+    def place(self) -> tuple[str, str, str, int, tuple[str, ...]]:
+        """What no two sources of a lock have in common; they stand in its order."""
+        return self.purl, self.location, self.at or "", self.patch or 0, tuple(self.exclude or ())
+
+    @property
     def is_git_directory(self) -> bool:
         """Whether it is what git knows of its commit, and not the tree of that."""
         return self.commit is not None and (self.at or "").rpartition("/")[2] == ".git"

@@ -17,7 +17,9 @@ _DAMAGED = (
     "do not edit a lock by hand: restore it from version control, or remove it and run `lockbuild lock`, "
     "which resolves everything afresh"
 )
-_CONFLICT = "resolve conflicts of manifests, then run `lockbuild lock`: it keeps the pins that fit and locks the rest"
+_CONFLICT = (
+    "resolve conflicts of manifests, then run `lockbuild lock`: it keeps the pins that fit and locks the rest"
+)
 
 
 def loads(text: str, file: str) -> Lock:
@@ -47,7 +49,7 @@ def canonical(lock: Lock) -> Lock:
             "trees": sorted(lock.trees, key=lambda tree: (tree.name, str(tree.platform))),
             "sources": sorted(
                 (source.model_copy(update={"trees": sorted(source.trees)}) for source in lock.sources),
-                key=lambda source: (source.purl, source.location, source.at or "", source.patch or 0),
+                key=lambda source: source.place,
             ),
         }
     )

@@ -46,13 +46,12 @@ def problems(lock: Lock) -> Iterator[Problem]:
             yield Problem(key, f"{tree.id} is there twice")
         seen.add(tree.id)
         yield from _tree(key, tree, has_source=tree.id in used)
-    places: set[tuple[str, str, str | None, int | None]] = set()
+    places: set[tuple[object, ...]] = set()
     for index, source in enumerate(lock.sources):
         key = f"sources[{index}]"
-        place = (source.purl, source.location, source.at, source.patch)
-        if place in places:
+        if source.place in places:
             yield Problem(key, f"{source.purl} is there twice")
-        places.add(place)
+        places.add(source.place)
         yield from _source(key, source, seen)
     for platform in lock.environments:
         try:

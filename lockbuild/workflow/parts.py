@@ -19,19 +19,18 @@ class Parts:
     """Trees, the sources of all of them (each once, whoever uses it), and the signed indexes behind those."""
 
     trees: list[LockedTree] = field(default_factory=list)
-    sources: dict[tuple[str, str, str | None, int | None], Source] = field(default_factory=dict)
+    sources: dict[tuple[object, ...], Source] = field(default_factory=dict)
     suites: dict[tuple[str, str], Suite] = field(default_factory=dict)
 
     def add(self, resolution: Resolution) -> None:
         """Have what a request was locked to."""
         self.trees.extend(resolution.trees)
         for source in resolution.sources:
-            key = (source.purl, source.location, source.at, source.patch)
-            known = self.sources.get(key)
+            known = self.sources.get(source.place)
             if known is not None:
                 both = sorted({*known.trees, *source.trees})
                 source = source.model_copy(update={"trees": both, "sha256": source.sha256 or known.sha256})
-            self.sources[key] = source
+            self.sources[source.place] = source
         for suite in resolution.suites:
             self.suites[suite.name, str(suite.inrelease)] = suite
 

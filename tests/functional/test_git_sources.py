@@ -161,6 +161,22 @@ def test_submodules_and_descriptions(git: GitWorld, tmp_path: Path) -> None:
     assert git.tree(tmp_path / "other").name == tree.name
 
 
+def test_a_part_and_the_whole_of_one_commit(git: GitWorld) -> None:
+    git.ask(more='exclude = ["run"]')
+    path = git.world.project / "lockbuild.toml"
+    path.write_text(
+        f'{path.read_text()}\n[sources.whole]\nfrom = "git"\nurl = "{git.server.url}/library"\nrev = "v1"\n'
+    )
+    git.world.run("lock", "--materialise")
+    assert not (git.tree() / "run").exists()
+    trees = git.world.run("sync", "--json").value["trees"]
+    whole = git.world.store / "trees" / trees["any:sources.whole"].replace(":", "/")
+    assert (whole / "run").read_text() == "#!/bin/sh\n"
+    text = git.lock
+    git.world.run("lock")
+    assert git.lock == text
+
+
 def test_a_tool(git: GitWorld) -> None:
     git.world.edit("toolchain.toml", "[derive.words]", f'[tools.lib]\nfrom = "git"\nurl = "{git.server.url}/library"\n'
                    'rev = "v1"\nexports = { LIB = "$OUT" }\n\n[derive.words]')  # fmt: skip
