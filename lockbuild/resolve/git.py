@@ -68,7 +68,7 @@ def lock_commit(
         else f"{SOURCES_DIR}/{short}",
         parameters=parameters,
         pins=pins,
-        exports=request.exports if isinstance(request, GitTool | DawnTool) else {},
+        exports=_exports(request) if isinstance(request, GitTool | DawnTool) else {},
     )
     exclude = sorted({path.strip("/") for path in request.exclude})
     places: list[tuple[str, str, str | None]] = [(url, commit, None)]
@@ -90,6 +90,12 @@ def lock_commit(
         for where, what, at in places
     )
     return Resolution((tree,), sources)
+
+
+def _exports(request: GitTool | DawnTool) -> dict[str, str]:
+    """Tools belong to root where a container runs them, and git reads nobody else's repository by itself."""
+    own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    return {**(own if request.describe else {}), **request.exports}
 
 
 def _left_out(

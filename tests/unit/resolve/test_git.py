@@ -91,6 +91,19 @@ class TestCommit:
             {"rev": commit, "commit": commit},
         )
 
+    def test_a_tool_that_git_reads(self, world: World) -> None:
+        commit = world.repository("a").commit({"f": "x"})
+        request = GitTool.model_validate(
+            {"from": "git", "url": f"{HOST}/a", "rev": commit, "describe": True, "exports": {"A": "b"}}
+        )
+        (tree,) = world.lock(request, "tools.it").trees
+        assert tree.exports == {
+            "A": "b",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+        }
+
     def test_its_purl(self, world: World) -> None:
         from lockbuild.resolve.git import purl
 
