@@ -15,6 +15,7 @@ from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import PortTool
 from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.resolve.dawn import commit_behind
 from lockbuild.resolve.emscripten import port_file
 from lockbuild.resolve.emscripten.port_file import PortArchive, PortFile
 from lockbuild.resolve.emscripten.repositories import EMSCRIPTEN, archive_purl, origin, read, tagged
@@ -25,7 +26,9 @@ _REMOTE_SINCE = (4, 0, 10)
 """The first Emscripten that can use a port whose port file is in its archive."""
 _MARKER_SINCE = (2, 0, 16)
 """The first Emscripten that looks for a marker, and takes what stands beside it."""
-_REMOTE_FROM_THE_START = ("emdawnwebgpu",)
+_BINDINGS = "emdawnwebgpu"
+"""The bindings to WebGPU, whose releases are made from commits of Dawn."""
+_REMOTE_FROM_THE_START = (_BINDINGS,)
 _SHOWN = 5
 
 
@@ -51,6 +54,7 @@ def resolve(
     wanted = ports.get(port, request.version) if request.version is not None else pinned
     trees: list[LockedTree] = []
     sources: list[Source] = []
+    behind = commit_behind(wanted.version, context) if port == _BINDINGS and wanted.version else None
 
     def add(file: PortFile, archive: PortArchive, pinned: PortArchive, more: Mapping[str, str]) -> None:
         own = file is wanted and archive.directory == port
@@ -60,7 +64,11 @@ def resolve(
             unpack="port",
             mount=str(mount.parent / archive.directory),
             parameters={"url": pinned.url, **more},
-            pins={"emscripten": ports.emscripten, "version": file.version or "unknown"},
+            pins={
+                "emscripten": ports.emscripten,
+                "version": file.version or "unknown",
+                **({"dawn": behind} if own and behind is not None else {}),
+            },
             exports={"EM_PORTS": str(mount.parent), **request.exports} if own else {},
         )
         trees.append(tree)
