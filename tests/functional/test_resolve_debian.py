@@ -185,6 +185,9 @@ def test_a_damaged_kept_index_is_fetched_again(bench: Bench) -> None:
     data[len(data) // 2] ^= 1
     kept.chmod(0o644)
     kept.write_bytes(data)
+    assert bench.lock("tool") == first  # which is remembered
+    (bench.store.root / "derivations").rename(bench.store.root / "forgotten")
+    (bench.store.root / "derivations").mkdir()
     assert bench.lock("tool") == first
     assert any("damaged" in warning for warning in bench.warnings)
 

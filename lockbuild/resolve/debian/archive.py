@@ -45,9 +45,13 @@ release cannot have them."""
 
 
 def read_indexes(
-    request: DebianBase | DebianSourceRequest, wanted: Wanted, context: ResolveContext
+    request: DebianBase | DebianSourceRequest,
+    wanted: Wanted,
+    context: ResolveContext,
+    *,
+    enough: Callable[[Suite], bool] = lambda suite: False,
 ) -> Indexes:
-    """The signed indexes that ``wanted`` names for the suite of ``request``.
+    """The signed indexes that ``wanted`` names for the suite of ``request``; none where the suite is ``enough``.
 
     Mirrors are tried in order; one that fails is reported as a warning. ResolveError where none is configured
     or the suite is expired; FetchError, IntegrityError as the last of them failed.
@@ -58,7 +62,7 @@ def read_indexes(
     failures: list[LockbuildError] = []
     for base in bases:
         try:
-            return _read(base, request, wanted, keyring, context)
+            return _read(base, request, wanted, enough, keyring, context)
         except (FetchError, IntegrityError, ResolveError) as error:
             failures.append(error)
             if len(bases) > 1:
@@ -87,6 +91,7 @@ def _read(
     base: str,
     request: DebianBase | DebianSourceRequest,
     wanted: Wanted,
+    enough: Callable[[Suite], bool],
     keyring: Path,
     context: ResolveContext,
 ) -> Indexes:
@@ -114,7 +119,6 @@ def _read(
                 "warning",
             )
         )
-    texts = {path: _index(directory, path, release, signed, context) for path in wanted(release)}
     suite = Suite(
         name=request.suite,
         codename=release.codename,
@@ -124,6 +128,8 @@ def _read(
         snapshot=request.snapshot,
         inrelease=context.store.add_blob(signed),
     )
+    paths = [] if enough(suite) else wanted(release)
+    texts = {path: _index(directory, path, release, signed, context) for path in paths}
     return Indexes(release, suite, texts)
 
 

@@ -7,9 +7,11 @@ on (Debian Policy 7 and 3.8); no Recommends. Only signed indexes are read, no pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lockbuild.errors import IntegrityError, ResolveError
-from lockbuild.model.lock import LockedTree, Source
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import LockedTree, Source, Suite
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DebianBase
 from lockbuild.resolve.context import Resolution, ResolveContext
@@ -18,6 +20,7 @@ from lockbuild.resolve.debian.closure import closure
 from lockbuild.resolve.debian.compression import SUFFIXES
 from lockbuild.resolve.debian.index import Package, PackageIndex
 from lockbuild.resolve.debian.release import Release
+from lockbuild.resolve.remembered import recall_resolution, recipe_digest, remember_resolution
 
 
 def resolve(
@@ -28,20 +31,47 @@ def resolve(
     A package that several platforms share (Architecture: all) is one source of several trees. ResolveError
     for a package that the suite does not have, or that cannot be installed; errors of `read_indexes`.
     """
-    trees = [
-        LockedTree(name=name, platform=platform, unpack="debian-root", mount="/") for platform in platforms
-    ]
+    known: list[Resolution] = []
+
+    def remembered(suite: Suite) -> bool:
+        found = recall_resolution(context.store, _key(name, request, platforms, suite))
+        known.extend([found] if found is not None else [])
+        return found is not None
+
     indexes = read_indexes(
         request,
         lambda release: [path for platform in platforms for path in index_paths(request, release, platform)],
         context,
+        enough=remembered,
     )
+    if not known:
+        known.append(_closures(name, request, platforms, indexes))
+        key = _key(name, request, platforms, indexes.suite)
+        remember_resolution(context.store, key, known[0])
+    return replace(known[0], suites=(indexes.suite,))
+
+
+def _key(name: str, request: DebianBase, platforms: Sequence[Platform], suite: Suite) -> Digest:
+    """Of everything that decides the closure: the signed index lists the digests of the others."""
+    recipe = {
+        "name": name,
+        "request": request.model_dump(mode="json"),
+        "platforms": [str(platform) for platform in platforms],
+        "inrelease": str(suite.inrelease),
+    }
+    return recipe_digest("debian-base", recipe)
+
+
+def _closures(name: str, request: DebianBase, platforms: Sequence[Platform], indexes: Indexes) -> Resolution:
+    trees = [
+        LockedTree(name=name, platform=platform, unpack="debian-root", mount="/") for platform in platforms
+    ]
     sources: dict[str, Source] = {}
     for tree, platform in zip(trees, platforms, strict=True):
         index = index_of(request, indexes, platform)
         for package in closure(index, request.packages, platform.debian_architecture, on=name):
             add_package(sources, package, indexes.release.codename, tree.id)
-    return Resolution(tuple(trees), tuple(sources[purl] for purl in sorted(sources)), (indexes.suite,))
+    return Resolution(tuple(trees), tuple(sources[purl] for purl in sorted(sources)))
 
 
 def index_paths(request: DebianBase, release: Release, platform: Platform) -> list[str]:

@@ -6,17 +6,20 @@ What the base has is used from there, so both are of one suite, and where they s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lockbuild.errors import ResolveError
-from lockbuild.model.lock import LockedTree, Source
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import LockedTree, Source, Suite
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DebianTool
 from lockbuild.resolve.context import Resolution, ResolveContext
-from lockbuild.resolve.debian.archive import read_indexes
+from lockbuild.resolve.debian.archive import Indexes, read_indexes
 from lockbuild.resolve.debian.base import add_package, index_of, index_paths
 from lockbuild.resolve.debian.closure import asked, choose
 from lockbuild.resolve.debian.index import Package, PackageIndex
 from lockbuild.resolve.debian.universe import Avoid, Need, Universe
+from lockbuild.resolve.remembered import recall_resolution, recipe_digest, remember_resolution
 
 
 def resolve(
@@ -31,11 +34,41 @@ def resolve(
     if request.snapshot is None:
         known = [suite for suite in base.suites if request.suite in (suite.name, suite.codename)]
         request = request.model_copy(update={"snapshot": known[0].snapshot if known else None})
+    found: list[Resolution] = []
+
+    def remembered(suite: Suite) -> bool:
+        resolution = recall_resolution(context.store, _key(name, request, platforms, suite, base))
+        found.extend([resolution] if resolution is not None else [])
+        return resolution is not None
+
     indexes = read_indexes(
         request,
         lambda release: [path for platform in platforms for path in index_paths(request, release, platform)],
         context,
+        enough=remembered,
     )
+    if not found:
+        found.append(_found(name, request, platforms, indexes, base))
+        remember_resolution(context.store, _key(name, request, platforms, indexes.suite, base), found[0])
+    return replace(found[0], suites=(indexes.suite,))
+
+
+def _key(
+    name: str, request: DebianTool, platforms: Sequence[Platform], suite: Suite, base: Resolution
+) -> Digest:
+    """Of everything that decides the packages; of the base that is what it has."""
+    recipe = {
+        "name": name,
+        "request": request.model_dump(mode="json"),
+        "there": {str(platform): packages_of(base, platform) for platform in platforms},
+        "inrelease": str(suite.inrelease),
+    }
+    return recipe_digest("debian-tool", recipe)
+
+
+def _found(
+    name: str, request: DebianTool, platforms: Sequence[Platform], indexes: Indexes, base: Resolution
+) -> Resolution:
     trees: list[LockedTree] = []
     sources: dict[str, Source] = {}
     for platform in platforms:
@@ -52,7 +85,7 @@ def resolve(
         trees.append(tree)
         for package in packages:
             add_package(sources, package, indexes.release.codename, tree.id)
-    return Resolution(tuple(trees), tuple(sources[purl] for purl in sorted(sources)), (indexes.suite,))
+    return Resolution(tuple(trees), tuple(sources[purl] for purl in sorted(sources)))
 
 
 def missing(

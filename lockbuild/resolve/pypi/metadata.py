@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from typing_extensions import Buffer
 
+    from lockbuild.store import Store
     from lockbuild.transport.http import Http
     from lockbuild.transport.index import IndexFile
 
@@ -38,9 +39,28 @@ class WheelMetadata:
     extras: frozenset[str]
 
 
-def read_metadata(http: Http, wheel: IndexFile) -> WheelMetadata:
-    """The metadata of ``wheel``. ResolveError where it cannot be understood, FetchError where not read."""
-    return _parse(_published(http, wheel) or _from_wheel(http, wheel), wheel.name)
+def read_metadata(http: Http, wheel: IndexFile, store: Store) -> WheelMetadata:
+    """The metadata of ``wheel``. ResolveError where it cannot be understood, FetchError where not read.
+
+    What was read of a wheel at one place is kept in the store: its digest says that it stays the same.
+    """
+    key = None if wheel.sha256 is None else Digest.of(f"metadata of {wheel.sha256} at {wheel.url}".encode())
+    known = _kept(store, key) if key is not None else None
+    if known is not None:
+        return _parse(known, wheel.name)
+    data = _published(http, wheel) or _from_wheel(http, wheel)
+    metadata = _parse(data, wheel.name)
+    if key is not None:
+        store.remember(key, store.add_blob(data))
+    return metadata
+
+
+def _kept(store: Store, key: Digest) -> bytes | None:
+    digest = store.recall(key)
+    try:
+        return store.verified_blob(digest).read_bytes() if digest and store.has_blob(digest) else None
+    except IntegrityError:
+        return None  # it was damaged, and is gone now
 
 
 def _published(http: Http, wheel: IndexFile) -> bytes | None:

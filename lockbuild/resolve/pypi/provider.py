@@ -135,7 +135,7 @@ class _MetadataCache:
         with self._lock:
             known = self._known.get(wheel.url)
         if known is None:
-            known = read_metadata(self._context.http, wheel)
+            known = read_metadata(self._context.http, wheel, self._context.store)
             with self._lock:
                 self._known[wheel.url] = known
         return known

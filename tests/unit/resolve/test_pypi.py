@@ -36,6 +36,7 @@ class Bench:
         self.tmp_path = tmp_path
         self.index = index
         self.second = second
+        self.stores = 0
 
     def resolve(
         self,
@@ -53,13 +54,17 @@ class Bench:
             context = ResolveContext(
                 http=http,
                 config=config,
-                store=Store(self.tmp_path / "store"),
+                store=Store(self.tmp_path / f"store-{self.stores}"),
                 now=datetime(2026, 11, 1, tzinfo=UTC),
                 project=self.tmp_path,
                 targets=dict.fromkeys(platforms, target) if target else {},
             )
             tool = PypiTool.model_validate({"from": "pypi", "requirement": requirement, **options})
             return resolve("tools.x", tool, platforms, context)
+
+    def forget(self) -> None:
+        """Have an empty store from now on."""
+        self.stores += 1
 
     def chosen(self, requirement: str, **options: object) -> list[str]:
         return sorted(source.path or "" for source in self.resolve(requirement, **options).sources)  # type: ignore[arg-type]
@@ -310,11 +315,22 @@ def test_a_size_that_the_index_does_not_say_is_asked_for(bench: Bench) -> None:
     assert bench.resolve("foo").sources[0].size == len(bench.index.server.files[f"/files/{name}"])
 
 
+@pytest.mark.parametrize("metadata", [True, False])
+def test_what_was_read_of_a_wheel_is_not_read_again(bench: Bench, metadata: bool) -> None:
+    bench.index.add("foo", "1.0", requires=["bar"], metadata=metadata)
+    bench.index.add("bar", "1.0", metadata=metadata)
+    first = bench.chosen("foo")
+    bench.index.server.requests.clear()
+    assert bench.chosen("foo") == first
+    assert [path for path in bench.index.server.paths() if "/files/" in path] == []
+
+
 def test_metadata_files_are_preferred_and_checked(bench: Bench) -> None:
     bench.index.add("foo", "1.0", requires=["bar"], metadata=True)
     name = bench.index.add("bar", "1.0", metadata=True)
     assert len(bench.chosen("foo")) == 2
     assert not [path for path in bench.index.server.paths() if path.endswith(".whl")]
+    bench.forget()
     bench.index.server.files[f"/files/{name}.metadata"] += b"x"
     with pytest.raises(Exception, match="the metadata of bar-1.0") as caught:
         bench.resolve("foo")
