@@ -15,6 +15,7 @@ from lockbuild.model.lockfile import canonical, dumps
 from lockbuild.model.manifest import Manifest
 from lockbuild.model.platform import Platform
 from lockbuild.model.read import has_conflict
+from lockbuild.workflow.consistency import check_consistency
 from lockbuild.workflow.parts import (
     Parts,
     known_environments,
@@ -48,6 +49,7 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
     before = None if old is None else limited(old, platforms)
     stale = _stale(before, project, options)
     resolved = resolve_all(workspace, project, options, before, stale, platforms)
+    check_consistency(workspace, project, resolved)
     parts = Parts()
     for resolution in resolved.values():
         parts.add(resolution)
