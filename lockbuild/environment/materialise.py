@@ -212,6 +212,15 @@ def _port(
         port(sources, files, root, mount=root_of(tree), parameters=tree.parameters)
 
 
+def _files(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.files import files_tree
+
+    with _task(tree, report):
+        files_tree(sources, files, root, mount=root_of(tree))
+
+
 @contextmanager
 def _task(tree: LockedTree, report: Reporter) -> Iterator[None]:
     key = f"unpack {tree.id}"
@@ -231,4 +240,5 @@ UNPACKERS: Mapping[Unpack, Unpacker] = {
     "port": _port,
     "npm": _npm,
     "git": _git,
+    "files": _files,
 }

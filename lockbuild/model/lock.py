@@ -22,7 +22,17 @@ SCHEMA = 1
 AnyPlatform = Literal["any"]
 InputValue = str | int | bool | list[str]
 Unpack = Literal[
-    "archive", "debian-root", "debian-tool", "derive", "emsdk", "git", "npm", "path", "port", "wheels"
+    "archive",
+    "debian-root",
+    "debian-tool",
+    "derive",
+    "emsdk",
+    "files",
+    "git",
+    "npm",
+    "path",
+    "port",
+    "wheels",
 ]
 
 

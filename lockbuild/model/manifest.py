@@ -20,8 +20,10 @@ from lockbuild.model.requests import (
     DebianBase,
     EmsdkTool,
     Environment,
+    GitRequest,
     MountPath,
     Name,
+    OnnxruntimeDepsRequest,
     PortTool,
     RelativePath,
     Request,
@@ -222,8 +224,14 @@ class Manifest(FileModel):
 
     def misdirected(self) -> Iterator[str]:
         """What is wrong with the references of project sources to tools, as ``key: message``."""
-        for name, source in self.project.sources.items():
+        sources = self.project.sources
+        for name, source in sources.items():
             yield from self.toolchain.misdirected(f"sources.{name}", source)
+            of = source.of if isinstance(source, OnnxruntimeDepsRequest) else None
+            if of is not None and not isinstance(sources.get(of), GitRequest):
+                fitting = [key for key, other in sources.items() if isinstance(other, GitRequest)]
+                there = f" (there is: {', '.join(fitting)})" if fitting else ""
+                yield f'sources.{name}.of: {of!r} is no source with from = "git"{there}'
 
     def inputs(self) -> dict[str, InputValue]:
         """Everything that decides what a lock holds, as dotted key -> value, sorted.

@@ -21,7 +21,7 @@ _UNPACKS: Mapping[str, tuple[Unpack, ...]] = {
     "base": ("debian-root",),
     "tools": ("archive", "debian-tool", "emsdk", "git", "npm", "port", "wheels"),
     "derive": ("derive",),
-    "sources": ("archive", "git", "path"),
+    "sources": ("archive", "files", "git", "path"),
 }
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _NAME = re.compile(rf"base|tools\.{_PART}(?:\+{_PART})?|(?:derive|sources)\.{_PART}")

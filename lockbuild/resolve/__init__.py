@@ -24,6 +24,7 @@ from lockbuild.model.requests import (
     GitRequest,
     GitTool,
     NpmTool,
+    OnnxruntimeDepsRequest,
     PortTool,
     PypiTool,
     Request,
@@ -48,6 +49,7 @@ _PROVIDERS: dict[type[Request], str] = {
     GitRequest: "git",
     DawnTool: "dawn",
     DawnRequest: "dawn",
+    OnnxruntimeDepsRequest: "onnxruntime",
 }
 
 

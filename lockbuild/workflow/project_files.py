@@ -5,15 +5,18 @@ Their bytes are locked like everything else. A lock is stale where they are no l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lockbuild.errors import StaleLockError, UsageError
 from lockbuild.model.digest import Digest
-from lockbuild.model.lock import Lock
+from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import Manifest
 from lockbuild.store import Store
+
+_PINS: Mapping[Unpack, str] = {"npm": "lockfile", "files": "deps"}
+"""The pin of a tree that is the digest of the one file that it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ def _locked(lock: Lock, name: str, path: str) -> Digest | None:
         if any(tree.partition(":")[2] == name for tree in source.trees):
             return source.sha256
     for tree in lock.trees:
-        if tree.name == name and tree.unpack == "npm" and "lockfile" in tree.pins:
-            return _parsed(tree.pins["lockfile"])
+        pin = _PINS.get(tree.unpack)
+        if tree.name == name and pin in tree.pins:
+            return _parsed(tree.pins[pin])
     return None
 
 

@@ -16,6 +16,7 @@ from lockbuild.model.requests.emscripten import EmsdkTool, PortTool
 from lockbuild.model.requests.fields import Environment, MountPath, Name, RelativePath
 from lockbuild.model.requests.git import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.model.requests.npm import NpmTool
+from lockbuild.model.requests.onnxruntime import OnnxruntimeDepsRequest
 from lockbuild.model.requests.pypi import PypiRequest, PypiTool
 from lockbuild.model.requests.request import Request
 
@@ -24,7 +25,7 @@ ToolRequest = Annotated[
     Field(discriminator="from_"),
 ]
 SourceRequest = Annotated[
-    ArchiveRequest | DawnRequest | DebianSourceRequest | GitRequest | PathRequest,
+    ArchiveRequest | DawnRequest | DebianSourceRequest | GitRequest | OnnxruntimeDepsRequest | PathRequest,
     Field(discriminator="from_"),
 ]
 
@@ -43,6 +44,7 @@ __all__ = [
     "MountPath",
     "Name",
     "NpmTool",
+    "OnnxruntimeDepsRequest",
     "PathRequest",
     "PortTool",
     "PypiRequest",

@@ -76,11 +76,11 @@ def test_a_project_needs_little() -> None:
         ),
         (
             "[sources.z]\nfrom = 'svn'",
-            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "path", not \'svn\'',
+            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "onnxruntime-deps", "path", not \'svn\'',
         ),
         (
             "[sources.z]\nurl = 'x'",
-            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "path"',
+            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "onnxruntime-deps", "path"',
         ),
         (
             "[sources.z]\nfrom = 'archive'\nurl = 'https://example.test/z.tar'\nsha256 = 'abc'",
