@@ -240,20 +240,22 @@ class Store:
 
     def collect(
         self,
-        keep_blobs: Collection[Digest],
-        keep_trees: Collection[Digest],
+        needed: Callable[[], tuple[Collection[Digest], Collection[Digest]]],
         *,
         dry_run: bool = False,
         waiting: Callable[[], None] | None = None,
     ) -> Collected:
-        """Remove all but what is to be kept; waits until nobody has the store `in_use`.
+        """Remove all but the blobs and trees that are ``needed``; waits until nobody has the store `in_use`.
 
+        ``needed`` is asked then, and not before: whoever had the store in use may have come to need something.
         Memos of kept trees stay, and partial downloads of kept blobs.
         """
         from lockbuild.store.collect import collect
 
-        with self._held(_IN_USE, False, waiting), self._writing("cannot clean the store"):
-            return collect(self._layout, keep_blobs, keep_trees, dry_run=dry_run)
+        with self._held(_IN_USE, False, waiting):
+            blobs, trees = needed()
+            with self._writing("cannot clean the store"):
+                return collect(self._layout, blobs, trees, dry_run=dry_run)
 
     @contextmanager
     def _held(self, name: str, shared: bool, waiting: Callable[[], None] | None) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import UsageError
+from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lockfile import loads
 from lockbuild.store.sources import known_blob
@@ -26,6 +27,15 @@ def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
 
     A lock that cannot be read keeps nothing, so it is a UsageError and nothing is removed.
     """
+    return workspace.store.collect(
+        lambda: _needed(workspace),
+        dry_run=dry_run,
+        waiting=lambda: workspace.report(Note("waiting for the commands that use the store")),
+    )
+
+
+def _needed(workspace: Workspace) -> tuple[set[Digest], set[Digest]]:
+    """The blobs and trees of all known locks."""
     blobs: set[Digest] = set()
     trees: set[Digest] = set()
     for root in workspace.store.roots():
@@ -48,4 +58,4 @@ def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
         for tree in lock.trees:
             if tree.digest is not None:
                 trees.add(tree.digest)
-    return workspace.store.collect(blobs, trees, dry_run=dry_run)
+    return blobs, trees

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lockbuild.errors import UsageError
-from lockbuild.events import Reporter
+from lockbuild.events import Note, Reporter
 from lockbuild.model.platform import Platform
 from lockbuild.store import Store
 
@@ -68,7 +68,8 @@ class Workspace:
     @cached_property
     def _holding(self) -> ExitStack:
         exits = ExitStack()
-        exits.enter_context(self.store.in_use())
+        waiting = "waiting for a garbage collection or repair of the store"
+        exits.enter_context(self.store.in_use(waiting=lambda: self.report(Note(waiting))))
         return exits
 
     def close(self) -> None:

@@ -171,35 +171,19 @@ def test_setuid_and_odd_modes_are_taken_off(project: Project) -> None:
 # The same in packages
 
 
-@pytest.fixture(scope="module")
-def packaged(original: TinyWorld, tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
-    """A world to whose archive a test adds a package of its own making."""
-    return original.fork(tmp_path_factory.mktemp("packages"))
-
-
 def sync_with(world: TinyWorld, make: Callable[[Path], Path], store: Path, status: int) -> str:
     """Publish the package that ``make`` writes, as the archive's keyholder could; lock and sync."""
     deb = make(store.parent / "hostile.deb").read_bytes()
-    archive = world.archive
     path = "pool/main/h/hostile/hostile_1_all.deb"
-    kept_files, kept_stanzas = (
-        dict(archive.files),
-        {key: list(text) for key, text in archive._stanzas.items()},
+    world.archive.files[path] = deb
+    world.archive.add_stanza(
+        f"Package: hostile\nVersion: 1\nArchitecture: all\nFilename: {path}\nSize: {len(deb)}\n"
+        f"SHA256: {hashlib.sha256(deb).hexdigest()}\n"
     )
-    try:
-        archive.files[path] = deb
-        archive.add_stanza(
-            f"Package: hostile\nVersion: 1\nArchitecture: all\nFilename: {path}\nSize: {len(deb)}\n"
-            f"SHA256: {hashlib.sha256(deb).hexdigest()}\n"
-        )
-        world.publish()
-        toolchain = world.project / "toolchain.toml"
-        toolchain.write_text(toolchain.read_text().replace('"greeting"]', '"greeting", "hostile"]'))
-        world.run("lock", "--upgrade")
-        return world.run("sync", store=store, status=status).err
-    finally:
-        archive.files, archive._stanzas = kept_files, kept_stanzas
-        world.publish()
+    world.publish()
+    world.edit("toolchain.toml", '"greeting"]', '"greeting", "hostile"]')
+    world.run("lock")
+    return world.run("sync", store=store, status=status).err
 
 
 @pytest.mark.parametrize(
@@ -227,15 +211,15 @@ def sync_with(world: TinyWorld, make: Callable[[Path], Path], store: Path, statu
     ],
     ids=["dot-dot", "absolute", "device", "fifo", "hard-link-out", "hard-link-absolute", "whiteout"],
 )
-def test_an_unsafe_package_is_refused(packaged: TinyWorld, tmp_path: Path, entry: Entry, told: str) -> None:
+def test_an_unsafe_package_is_refused(shared: TinyWorld, tmp_path: Path, entry: Entry, told: str) -> None:
     store = tmp_path / "store"
-    said = sync_with(packaged, lambda path: debs.write_deb(path, [entry], package="hostile"), store, 5)
+    said = sync_with(shared, lambda path: debs.write_deb(path, [entry], package="hostile"), store, 5)
     assert told in said
     assert "hint: " in said or "whiteout" in told
     assert list(store.glob("tmp/*")) == []
     assert list(store.glob("trees/sha256/*")) == []
     assert not Path("/escaped").exists()
-    packaged.run("store", "verify", store=store)
+    shared.run("store", "verify", store=store)
 
 
 @pytest.mark.parametrize(
@@ -249,14 +233,14 @@ def test_an_unsafe_package_is_refused(packaged: TinyWorld, tmp_path: Path, entry
     ids=["truncated", "empty", "compression", "damaged"],
 )
 def test_a_broken_package_is_refused(
-    packaged: TinyWorld, tmp_path: Path, spoil: Callable[[bytes], bytes], told: str
+    shared: TinyWorld, tmp_path: Path, spoil: Callable[[bytes], bytes], told: str
 ) -> None:
     def make(path: Path) -> Path:
         debs.write_deb(path, [debs.file("./usr/share/x", "x" * 5000)], package="hostile")
         path.write_bytes(spoil(path.read_bytes()))
         return path
 
-    said = sync_with(packaged, make, tmp_path / "store", 5)
+    said = sync_with(shared, make, tmp_path / "store", 5)
     assert told in said
     assert "error: pkg:deb/debian/hostile@1?arch=all&distro=forky (" in said
     assert (
@@ -264,7 +248,7 @@ def test_a_broken_package_is_refused(
     )
 
 
-def test_links_and_modes_in_a_package_stay_in_the_root(packaged: TinyWorld, tmp_path: Path) -> None:
+def test_links_and_modes_in_a_package_stay_in_the_root(shared: TinyWorld, tmp_path: Path) -> None:
     """A package's link may name any path of the root that it becomes part of, never one of the host."""
     (tmp_path / "outside").mkdir()
     entries = [
@@ -275,9 +259,9 @@ def test_links_and_modes_in_a_package_stay_in_the_root(packaged: TinyWorld, tmp_
         debs.file("./usr/bin/hostile", "x", mode=0o4755),
     ]
     store = tmp_path / "store"
-    sync_with(packaged, lambda path: debs.write_deb(path, entries, package="hostile"), store, 0)
+    sync_with(shared, lambda path: debs.write_deb(path, entries, package="hostile"), store, 0)
     assert list((tmp_path / "outside").iterdir()) == []
-    base = Path(packaged.run("store", "path", "base", store=store).out.strip())
+    base = Path(shared.run("store", "path", "base", store=store).out.strip())
     assert (base / "usr/share/file").read_text() == "inside"
     assert (base / str(tmp_path)[1:] / "outside/file").read_text() == "inside"
     assert (base / "usr/bin/hostile").stat().st_mode & 0o7777 == 0o755

@@ -223,15 +223,8 @@ def lock_again(world: TinyWorld, wanted: int = 2) -> str:
     return result.err
 
 
-@pytest.fixture
-def published(shared: TinyWorld) -> Iterator[TinyWorld]:
-    """A world whose archive is published anew by the test."""
-    yield shared
-    shared.publish()
-
-
-def test_an_expired_index_is_refused_or_accepted_on_the_record(published: TinyWorld) -> None:
-    world = published
+def test_an_expired_index_is_refused_or_accepted_on_the_record(shared: TinyWorld) -> None:
+    world = shared
     world.archive.publish(date=datetime.now(UTC) - timedelta(days=30), valid_for=timedelta(days=7))
     world.archive.upload(world.server)
     said = lock_again(world)
@@ -246,8 +239,8 @@ def test_an_expired_index_is_refused_or_accepted_on_the_record(published: TinyWo
     world.run("sync")
 
 
-def test_an_index_that_somebody_else_signed(published: TinyWorld, stranger: SigningKey) -> None:
-    world = published
+def test_an_index_that_somebody_else_signed(shared: TinyWorld, stranger: SigningKey) -> None:
+    world = shared
     world.archive.publish(key=stranger)
     world.archive.upload(world.server)
     said = lock_again(world, 5)
@@ -258,8 +251,8 @@ def test_an_index_that_somebody_else_signed(published: TinyWorld, stranger: Sign
 
 
 @pytest.mark.parametrize("spoil", ["text", "signature", "unsigned", "empty", "garbage"])
-def test_an_index_whose_signature_is_not_good(published: TinyWorld, spoil: str) -> None:
-    world = published
+def test_an_index_whose_signature_is_not_good(shared: TinyWorld, spoil: str) -> None:
+    world = shared
     path = "/debian/dists/forky/InRelease"
     signed = world.server.files[path]
     world.server.files[path] = {
@@ -275,8 +268,8 @@ def test_an_index_whose_signature_is_not_good(published: TinyWorld, spoil: str) 
     assert "hint: " in said
 
 
-def test_packages_that_are_not_what_the_index_says(published: TinyWorld) -> None:
-    world = published
+def test_packages_that_are_not_what_the_index_says(shared: TinyWorld) -> None:
+    world = shared
     world.archive.add("another", contents={"usr/share/another": "x"})
     world.archive.publish()
     world.archive.upload(world.server)
@@ -287,8 +280,8 @@ def test_packages_that_are_not_what_the_index_says(published: TinyWorld) -> None
     assert "hint: try again in some minutes, or use another mirror" in said
 
 
-def test_a_mirror_without_the_suite(published: TinyWorld) -> None:
-    world = published
+def test_a_mirror_without_the_suite(shared: TinyWorld) -> None:
+    world = shared
     for path in [path for path in world.server.files if path.startswith("/debian/dists/")]:
         del world.server.files[path]
     said = lock_again(world, 4)

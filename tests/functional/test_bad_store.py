@@ -176,6 +176,9 @@ def test_a_damaged_source_snapshot_is_not_built_from(forked: TinyWorld) -> None:
         path
         for path in forked.store.glob("trees/sha256/*")
         if sorted(os.listdir(path)) == ["main.txt", "toolchain.toml"]
+        and all(
+            (path / name).read_bytes() == (forked.project / name).read_bytes() for name in os.listdir(path)
+        )
     )
     flip(snapshot / "main.txt", 0)
     result = forked.run("reproduce", status=5)

@@ -69,7 +69,7 @@ def test_killed_at_twenty_random_moments(tmp_path: Path) -> None:
         writer.stdout.close()
         assert Store(root).verify(workers=1) == [], f"attempt {attempt}, killed after {delay:.3f} s"
         if attempt % 5 == 4:  # not always from where the last one ended
-            Store(root).collect(set(), set())
+            Store(root).collect(lambda: (set(), set()))
     assert killed >= 10
 
     run(root)
@@ -108,7 +108,7 @@ def test_what_a_dead_process_left_goes_and_what_a_living_one_has_stays(tmp_path:
     old = 10**9
     os.utime(root / "tmp" / name, ns=(old, old))  # however old it looks
     Store(root).add_blob(b"x")
-    Store(root).collect(set(), set())
+    Store(root).collect(lambda: (set(), set()))
     assert names(root / "tmp") == [name]
     holder.kill()
     holder.wait(10)

@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -192,6 +192,15 @@ class DebianArchive:
             self.files[f"dists/{name}/InRelease"] = signed
         for path in [path for path in self.files if path.startswith(f"dists/{self.codename}/")]:
             self.files[path.replace(f"/{self.codename}/", f"/{self.suite}/", 1)] = self.files[path]
+
+    def copy(self) -> DebianArchive:
+        """The archive as it is now, for what is to be added to it to be forgotten again."""
+        return replace(
+            self,
+            files=dict(self.files),
+            _stanzas={key: list(stanzas) for key, stanzas in self._stanzas.items()},
+            _sources={key: list(stanzas) for key, stanzas in self._sources.items()},
+        )
 
     @contextmanager
     def serving(self) -> Iterator[Server]:

@@ -51,7 +51,7 @@ outputs = ["out.txt", "lib/*.txt"]
 @dataclass
 class TinyWorld:
     """``directory`` holds the project, and the store unless it is that of another world; ``server`` serves
-    ``archive``, and ``config`` points there."""
+    ``archive`` (or that of the world that this one was forked from), and ``config`` points there."""
 
     directory: Path
     archive: DebianArchive
@@ -77,7 +77,8 @@ class TinyWorld:
         shutil.copytree(self.project, directory / "project", symlinks=True)
         if store:
             subprocess.run(["cp", "-a", str(self.store), str(directory / "store")], check=True)
-        return TinyWorld(directory, self.archive, self.server, self.config, None if store else self.store)
+        shared = None if store else self.store
+        return TinyWorld(directory, self.archive.copy(), self.server, self.config, shared)
 
     def run(
         self,

@@ -361,7 +361,7 @@ def test_many_may_use_the_store_and_collect_waits_for_them(store: Store) -> None
     digest = store.add_blob(b"x")
 
     def clean() -> None:
-        store.collect(set(), set(), waiting=waited.set)
+        store.collect(lambda: (set(), set()), waiting=waited.set)
         done.set()
 
     with store.in_use(), Store(store.root).in_use():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,10 +33,10 @@ def test_kept_and_not_kept(store: Store) -> None:
     trees = [make_tree(store, b"%d" % number * 1000) for number in range(4)]
     for tree in trees:
         store.remember(Digest.of(tree.hex.encode()), tree)
-    would = store.collect(set(blobs[:2]), set(trees[:1]), dry_run=True)
+    would = store.collect(lambda: (set(blobs[:2]), set(trees[:1])), dry_run=True)
     assert store.stats().blobs == 4
     assert store.stats().trees == 4
-    did = store.collect(set(blobs[:2]), set(trees[:1]))
+    did = store.collect(lambda: (set(blobs[:2]), set(trees[:1])))
     assert did == would
     assert did.blobs == tuple(sorted(blobs[2:]))
     assert did.trees == tuple(sorted(trees[1:]))
@@ -53,7 +55,7 @@ def test_downloads_stay_while_wanted_or_under_way(store: Store) -> None:
             download.write(b"half")
     with store.partial(active) as download:
         download.write(b"act")
-        collected = store.collect({wanted}, set())
+        collected = store.collect(lambda: ({wanted}, set()))
         download.write(b"ive")
         download.commit()
     assert collected.freed == 4 + 3
@@ -75,7 +77,7 @@ def test_roots(store: Store, tmp_path: Path) -> None:
     locks[0].unlink()
     assert [root.lock for root in store.roots()] == sorted(locks[1:])
     assert len(list((store.root / "roots").iterdir())) == 3
-    store.collect(set(), set())
+    store.collect(lambda: (set(), set()))
     assert len(list((store.root / "roots").iterdir())) == 2
     locks[0].touch()
     store.add_root(locks[0], [])
@@ -116,7 +118,7 @@ def test_an_ordinary_user_removes_read_only_trees() -> None:
             digest = make_tree(store, b"x")
             for name in ("d", "."):
                 (store.tree_path(digest) / name).chmod(0o500)
-            store.collect(set(), set())
+            store.collect(lambda: (set(), set()))
             assert not store.has_tree(digest)
             with store.scratch() as scratch:
                 (scratch / "a/b").mkdir(parents=True)
@@ -132,3 +134,15 @@ def test_an_ordinary_user_removes_read_only_trees() -> None:
     for module in ("concurrent.futures.thread", "ctypes", "shutil"):
         importlib.import_module(module)
     assert as_ordinary_user(work) == []
+
+
+def test_what_came_to_be_needed_while_a_collection_waited_is_kept(store: Store) -> None:
+    needed: set[Digest] = set()
+    waiting = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        with store.in_use():
+            collecting = pool.submit(store.collect, lambda: (set(needed), set()), waiting=waiting.set)
+            assert waiting.wait(10)
+            needed.add(store.add_blob(b"new"))
+        assert collecting.result().blobs == ()
+    assert all(store.has_blob(digest) for digest in needed)
