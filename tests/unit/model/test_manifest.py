@@ -76,7 +76,8 @@ def test_a_project_needs_little() -> None:
         ),
         (
             "[sources.z]\nfrom = 'svn'",
-            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "onnxruntime-deps", "path", not \'svn\'',
+            'sources.z.from: must be one of "archive", "dawn", "debian-source", "git", "onnxruntime-deps", "path", '
+            "not 'svn'",
         ),
         (
             "[sources.z]\nurl = 'x'",
