@@ -6,7 +6,6 @@ LOCKBUILD_TEST_EMSDK, LOCKBUILD_TEST_EMSCRIPTEN and LOCKBUILD_TEST_DAWN name bar
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ pytestmark = [
 ]
 
 
-def run(directory: Path, *arguments: str | Path) -> float:
+def run(directory: Path, *arguments: str | Path) -> None:
     config = directory / "config.toml"
     config.write_text(
         "".join(
@@ -35,16 +34,14 @@ def run(directory: Path, *arguments: str | Path) -> float:
             for name, url in REPOSITORIES.items()
         )
     )
-    started = time.monotonic()
     environ = {"LOCKBUILD_CONFIG": str(config)}
     lockbuild("--store", directory / "store", *arguments, environ=environ, cwd=directory)
-    return time.monotonic() - started
 
 
-def test_executorch_is_locked_in_time_and_downloads_no_archive(tmp_path: Path) -> None:
+def test_executorch_is_locked_without_downloading_an_archive(tmp_path: Path) -> None:
     lock = tmp_path / "executorch.lock"
     arguments = ("lock", "--allow-expired", "--toolchain", "executorch-webgpu", "-o", lock)
-    assert run(tmp_path, *arguments) < 60
+    run(tmp_path, *arguments)
     text = lock.read_text()
     for known in (
         "8b01e2ec3f33e6b94842096d7312ce4ef5f33f6c",
@@ -58,9 +55,7 @@ def test_executorch_is_locked_in_time_and_downloads_no_archive(tmp_path: Path) -
     assert "file://" not in text
     assert 'trust = "first-use"' not in text
     lock.unlink()
-    assert (
-        run(tmp_path, *arguments) < 10
-    )  # and not in 5 s, for the sake of machines that do something else, too
+    run(tmp_path, *arguments)
     assert lock.read_text() == text
 
 
