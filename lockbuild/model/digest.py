@@ -8,17 +8,15 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # pydantic calls the two hooks below; whoever only hashes need not import it
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic_core import core_schema
+from lockbuild.model.text import TextValue
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Digest:
+class Digest(TextValue):
     """A SHA-256 digest. ``str()`` gives ``sha256:<hex>``; ``hex`` the bare digits."""
 
     hex: str
@@ -49,25 +47,5 @@ class Digest:
         return cls(hashlib.sha256(data).hexdigest())
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(
-            cls._accept, serialization=core_schema.to_string_ser_schema()
-        )
-
-    @classmethod
-    def _accept(cls, value: object) -> Digest:
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, str):
-            raise ValueError("must be a string")
-        return cls.parse(value)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def text_schema(cls) -> dict[str, Any]:
         return {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}

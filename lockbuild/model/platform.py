@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:  # pydantic calls the two hooks below; whoever only names a platform need not import it
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic_core import core_schema
+from lockbuild.model.text import TextValue
 
 # OCI architecture -> (Debian architecture, wheel tag architecture = `uname -m`)
 _ARCHITECTURES = {"amd64": ("amd64", "x86_64"), "arm64": ("arm64", "aarch64")}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Platform:
+class Platform(TextValue):
     """An operating system and architecture that an environment runs on."""
 
     os: str
@@ -51,25 +49,5 @@ class Platform:
         raise ValueError(f"this machine's architecture {machine!r} is not supported")
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(
-            cls._accept, serialization=core_schema.to_string_ser_schema()
-        )
-
-    @classmethod
-    def _accept(cls, value: object) -> Platform:
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, str):
-            raise ValueError("must be a string")
-        return cls.parse(value)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def text_schema(cls) -> dict[str, Any]:
         return {"type": "string", "enum": [f"linux/{name}" for name in sorted(_ARCHITECTURES)]}

@@ -75,23 +75,23 @@ def test_the_callers_umask_does_not_matter(base: Path, tmp_path: Path) -> None:
 
 def test_a_mount_inside_another(base: Path, tmp_path: Path) -> None:
     (tmp_path / "outer/there").mkdir(parents=True)
-    (tmp_path / "work").mkdir()
+    (tmp_path / "put").mkdir()
     mounts, _ = composed(
         base,
         [
             Mount(tmp_path / "inner", "/build/outer/there"),
             Mount(tmp_path / "outer", "/build/outer"),
-            Mount(tmp_path / "work", "/build/work", writable=True),
-            Mount(tmp_path / "inner", "/build/work/new/deep"),
+            Mount(tmp_path / "put", "/build/put", writable=True),
+            Mount(tmp_path / "inner", "/build/put/new/deep"),
         ],
     )
     assert mounts[-4:] == [
         "/build/outer <- outer",
         "/build/outer/there <- inner",
-        "/build/work <- work",
-        "/build/work/new/deep <- inner",
+        "/build/put <- put",
+        "/build/put/new/deep <- inner",
     ]
-    assert (tmp_path / "work/new/deep").is_dir()
+    assert (tmp_path / "put/new/deep").is_dir()
 
 
 @pytest.mark.parametrize("target", ["/", "relative", "/build/../etc"])
