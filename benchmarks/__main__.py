@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import cold_sync, memory, no_op, sandboxed_build, trees
 from benchmarks.site import Site, site
-from benchmarks.table import Row, render
+from benchmarks.table import Row, read, render
 
 BENCHMARKS: dict[str, Callable[[Site], Iterator[Row]]] = {
     "no-op": no_op.run,
@@ -33,12 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--work", type=Path, metavar="DIR", help="prepare in DIR, and keep that for the next run"
     )
+    parser.add_argument(
+        "--runs", type=int, metavar="N", help="measure each side N times (default: as is needed)"
+    )
+    parser.add_argument(
+        "--show", type=Path, metavar="FILE", help="measure nothing; print the table of a kept result"
+    )
     arguments = parser.parse_args(argv)
+    if arguments.show is not None:
+        print(render(read(json.loads(arguments.show.read_text()))), end="")
+        return 0
     if unknown := [name for name in arguments.names if name not in BENCHMARKS]:
         parser.error(f"there is no {', '.join(unknown)}; there is {', '.join(BENCHMARKS)}")
     facts = machine()
     rows: list[Row] = []
-    with site(arguments.work) as prepared:
+    with site(arguments.work, arguments.runs) as prepared:
         for name in arguments.names or BENCHMARKS:
             for row in BENCHMARKS[name](prepared):
                 sys.stderr.write(render([row]).splitlines()[2] + "\n")
@@ -56,7 +65,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu": names[0] if names else platform.machine(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],
         "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 2),
     }

@@ -37,7 +37,7 @@ def run(site: Site) -> Iterator[Row]:
         settle()
         runs.setdefault(name, []).append(seconds(command, {**site.configuration, **engine}))
 
-    for _ in range(RUNS):
+    for _ in site.runs(RUNS):
         engine = site.engine()
         common = ["--project", str(project), "--store"]
         measure("bubblewrap", lockbuild("sync", *common, site.fresh("store"), "--backend", "bubblewrap"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,12 @@ def seconds(command: Sequence[str], variables: Mapping[str, str] | None = None) 
             said = output.read()[-4000:].decode("utf-8", "replace")
             raise RuntimeError(f"{' '.join(command)[:300]} ended with status {status}:\n{said}")
     return elapsed
+
+
+def processor_seconds() -> float:
+    """What all processes that this one has waited for, and those that they have, took of the processors so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def settle() -> None:

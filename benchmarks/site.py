@@ -36,12 +36,17 @@ class Site:
 
     directory: Path
     exits: ExitStack
+    wanted_runs: int | None = None
     _ready: set[str] = field(default_factory=set)
 
     @cached_property
     def store(self) -> Store:
         """The store that projects are prepared in; a benchmark of a cold store takes a `fresh` one."""
         return Store(self.directory / "store")
+
+    def runs(self, usual: int) -> range:
+        """One round of measurements for each number: ``usual``, unless another count was asked for."""
+        return range(self.wanted_runs or usual)
 
     def fresh(self, name: str) -> Path:
         """A new, empty directory, of its own for each call."""
@@ -104,7 +109,7 @@ class Site:
 
 
 @contextmanager
-def site(kept: Path | None) -> Iterator[Site]:
+def site(kept: Path | None, runs: int | None = None) -> Iterator[Site]:
     """A site in ``kept``, where a later run finds what was prepared, or in a directory that is removed."""
     with ExitStack() as exits:
         if kept is None:
@@ -114,7 +119,7 @@ def site(kept: Path | None) -> Iterator[Site]:
             kept = kept.absolute()
             kept.mkdir(parents=True, exist_ok=True)
             exits.callback(shutil.rmtree, kept / "runs", ignore_errors=True)
-        yield Site(kept, exits)
+        yield Site(kept, exits, runs)
 
 
 def _copy(name: str, project: Path) -> None:

@@ -52,6 +52,15 @@ class Row:
         return value
 
 
+def read(value: dict[str, Any]) -> list[Row]:
+    """The rows of a kept result."""
+    derived = ("ratio", "ok")
+    return [
+        Row(**{key: item for key, item in row.items() if key not in derived} | {"notes": tuple(row["notes"])})
+        for row in value["rows"]
+    ]
+
+
 def render(rows: Sequence[Row]) -> str:
     """The table, as Markdown that reads well on a terminal, and the notes below it."""
     head = ("what", "ours", "peer", "ratio", "target", "ok")

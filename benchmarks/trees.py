@@ -48,15 +48,15 @@ def _digest(site: Site) -> Iterator[Row]:
     assert base.digest is not None
     root = site.store.tree_path(base.digest)
     commands = {"ours": [sys.executable, "-c", _DIGEST, str(root)]}
-    commands["tar | openssl"] = ["sh", "-c", _TAR.format(root=shlex.quote(str(root)))]
+    commands["tar to openssl"] = ["sh", "-c", _TAR.format(root=shlex.quote(str(root)))]
     if shutil.which("nix"):
         experimental = ("--extra-experimental-features", "nix-command")
         commands["nix hash path"] = ["nix", *experimental, "hash", "path", "--type", "sha256", str(root)]
     runs: dict[str, list[float]] = {name: [] for name in commands}
-    for number in range(RUNS + 1):
+    for number in (-1, *site.runs(RUNS)):
         for name, command in commands.items():
             taken = seconds(command)
-            if number:  # the first one fills the page cache
+            if number >= 0:  # the first one fills the page cache
                 runs[name].append(taken)
     for name in list(commands)[1:]:
         yield Row(
@@ -76,19 +76,19 @@ def _unpack(site: Site) -> Iterator[Row]:
     sources.sort(key=lambda source: -(source.size or 0))  # as ours does: the largest first
     listing = site.fresh("unpack") / "debs"
     listing.write_text("".join(f"{site.store.blob_path(blob(source))}\n" for source in sources))
-    runs: dict[str, list[float]] = {"ours": [], "dpkg-deb | tar": []}
-    for _ in range(RUNS):
+    runs: dict[str, list[float]] = {"ours": [], "dpkg-deb to tar": []}
+    for _ in site.runs(RUNS):
         settle()
         runs["ours"].append(seconds([sys.executable, "-c", _UNPACK, str(listing), str(site.fresh("unpack"))]))
         settle()
         script = _DPKG.format(debs=shlex.quote(str(listing)), into=site.fresh("unpack"))
-        runs["dpkg-deb | tar"].append(seconds(["sh", "-c", script]))
+        runs["dpkg-deb to tar"].append(seconds(["sh", "-c", script]))
     yield Row(
         "unpacking the packages",
-        "dpkg-deb | tar, xargs -P 2",
+        "dpkg-deb to tar, two at once",
         "s",
         median(runs["ours"]),
-        median(runs["dpkg-deb | tar"]),
+        median(runs["dpkg-deb to tar"]),
         notes=(_SEPARATE,),
         runs=runs,
     )

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS, machine, main
-from benchmarks.table import Row, render
+from benchmarks.measure import CHECKOUT
+from benchmarks.table import Row, read, render
 
 
 def test_table() -> None:
@@ -34,6 +35,14 @@ def test_json() -> None:
     assert value["ratio"] == 0.5
     assert value["ok"] is True
     assert value["runs"] == {"ours": [0.3333]}
+    assert read({"rows": [value]})[0].value() == value
+
+
+def test_the_documented_table_is_that_of_the_reference() -> None:
+    reference = json.loads((CHECKOUT / "benchmarks" / "reference.json").read_text())
+    assert render(read(reference)) in (CHECKOUT / "docs" / "benchmarks.md").read_text()
+    assert set(reference["machine"]) == set(machine())
+    assert len({row["what"] for row in reference["rows"]}) >= len(BENCHMARKS)
 
 
 def test_machine_facts_do_not_name_the_machine() -> None:
