@@ -92,7 +92,7 @@ def test_a_step_that_floods_the_terminal(shared: TinyWorld) -> None:
     log = (shared.project / ".lockbuild/logs/tiny.log").read_bytes()
     assert len(log) > 100_000_000
     assert log.endswith(b"the end\n")
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 200_000), "kB"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 200_000), "kB"
     assert dist(shared) == {"out": b"done\n"}
 
 
@@ -264,7 +264,7 @@ def test_a_sparse_output_costs_no_memory_and_no_disk(shared: TinyWorld) -> None:
     status = (shared.project / "dist/out").stat()
     assert status.st_size == (500 << 20) + 4
     assert status.st_blocks * 512 < 1 << 20
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 200_000), "kB"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 200_000), "kB"
     with (shared.project / "dist/out").open("rb") as file:
         file.seek(500 << 20)
         assert file.read() == b"end\n"
