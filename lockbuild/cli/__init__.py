@@ -34,45 +34,83 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     from lockbuild.cli.arguments import parse
-    from lockbuild.cli.result import print_error
 
     arguments = parse(argv)
-    signal.signal(signal.SIGTERM, _terminate)
+    interrupted = _listen()
     try:
         from lockbuild.cli.commands import run
 
         return int(run(arguments))
-    except LockbuildError as error:
-        print_error(error, as_json=arguments.json)
-        return int(error.status)
-    except BrokenPipeError:
+    except KeyboardInterrupt:
+        return _told(_InterruptedError("interrupted"), as_json=arguments.json)
+    except Exception as error:
+        if interrupted:  # libraries that are interrupted while they call us back make other errors of that
+            return _told(_InterruptedError("interrupted"), as_json=arguments.json)
+        return _failed(error, as_json=arguments.json)
+
+
+def _failed(error: Exception, *, as_json: bool) -> int:
+    """Tell what went wrong; the exit status."""
+    if isinstance(error, LockbuildError):
+        return _told(error, as_json=as_json)
+    if isinstance(error, BrokenPipeError):
         # Whoever read our output has enough of it; do not complain at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitStatus.OK)
-    except OSError as error:
-        print_error(_system_error(error), as_json=arguments.json)
-        return int(ExitStatus.FETCH if error.errno in (errno.ENOSPC, errno.EDQUOT) else ExitStatus.USAGE)
-    except KeyboardInterrupt:
-        print_error(LockbuildError("interrupted"), as_json=arguments.json)
-        return int(ExitStatus.INTERRUPTED)
-    except Exception:
-        import traceback
+    if isinstance(error, OSError):
+        return _told(_system_error(error), as_json=as_json)
+    import traceback
 
-        traceback.print_exc()
-        sys.stderr.write("error: this is a fault in lockbuild; please report it with the lines above\n")
-        return _BUG
+    traceback.print_exception(error)
+    sys.stderr.write("error: this is a fault in lockbuild; please report it with the lines above\n")
+    return _BUG
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM ends as Ctrl-C does: sandboxes are closed and scratch directories removed on the way out."""
-    raise KeyboardInterrupt
+class _InterruptedError(LockbuildError):
+    status = ExitStatus.INTERRUPTED
+
+
+class _StorageError(LockbuildError):
+    status = ExitStatus.FETCH
+
+
+class _Interrupt(KeyboardInterrupt):
+    """One that Python does not end itself by SIGINT for, after we have answered it: it does where one left a string
+    that was executed, as those are of which dataclasses are made."""
+
+
+def _listen() -> list[int]:
+    """SIGTERM ends as Ctrl-C does: sandboxes are closed and scratch directories removed on the way out.
+
+    The signals that came are put into the list that this gives.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        came.append(number)
+        raise _Interrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    # Who starts us in the background may have it ignored, and means that.
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, interrupt)
+    return came
+
+
+def _told(error: LockbuildError, *, as_json: bool) -> int:
+    """Print it; the exit status."""
+    from lockbuild.cli.result import print_error
+
+    print_error(error, as_json=as_json)
+    return int(error.status)
 
 
 def _system_error(error: OSError) -> LockbuildError:
     hint = None
+    kind = _StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT) else LockbuildError
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space, or use another store with --store DIR; what was downloaded is kept"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "choose a place that you may write to (--store DIR, -o DIR)"
     on = os.fspath(error.filename) if error.filename is not None else None
-    return LockbuildError(error.strerror or str(error), on=on if isinstance(on, str) else None, hint=hint)
+    return kind(error.strerror or str(error), on=on if isinstance(on, str) else None, hint=hint)

@@ -176,6 +176,8 @@ def unpack_all(
                     ],
                     pass_fds=(theirs.fileno(),),
                     stdin=subprocess.DEVNULL,
+                    # An interrupt of the terminal is ours to answer, also while the worker still starts.
+                    start_new_session=True,
                     env=variables,
                 )
             connection: Connection = Connection(ours.detach())

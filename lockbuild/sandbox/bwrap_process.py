@@ -12,6 +12,7 @@ from contextlib import suppress
 from io import RawIOBase
 
 from lockbuild.errors import SandboxError
+from lockbuild.sandbox.interrupts import deferred
 from lockbuild.sandbox.personality import fixed_addresses
 
 _CHUNK = 1 << 16
@@ -26,17 +27,22 @@ def run_process(command: list[str], output: Callable[[bytes], None] | None) -> i
     """
     status_read, status_write = os.pipe()
     with os.fdopen(status_read, "rb", buffering=0) as status:
-        try:
-            process = _start(
-                [command[0], "--json-status-fd", str(status_write), *command[1:]], status_write, output
-            )
-        finally:
-            os.close(status_write)
+        process: subprocess.Popen[bytes] | None = None
         init: int | None = None
-        said = b""
+        first = said = b""
         try:
-            first = _first_line(status)
-            init = _pidfd(first)
+            # Until bwrap has told its child there is nothing by which we could end that.
+            with deferred():
+                try:
+                    process = _start(
+                        [command[0], "--json-status-fd", str(status_write), *command[1:]],
+                        status_write,
+                        output,
+                    )
+                finally:
+                    os.close(status_write)
+                first = _first_line(status)
+                init = _pidfd(first)
             if process.stdout is not None and output is not None:
                 while chunk := os.read(process.stdout.fileno(), _CHUNK):
                     said = (said + chunk)[-_TAIL:]
@@ -44,7 +50,8 @@ def run_process(command: list[str], output: Callable[[bytes], None] | None) -> i
             process.wait()
             rest = status.read()
         finally:
-            _end(process, init)
+            if process is not None:
+                _end(process, init)
     for line in (first + rest).splitlines():
         exit_code = json.loads(line).get("exit-code")
         if exit_code is not None:

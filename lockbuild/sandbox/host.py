@@ -17,6 +17,7 @@ from lockbuild.events import Note, Reporter
 from lockbuild.model.environment import SandboxSpec
 from lockbuild.sandbox.backend import Guarantees, Select, process_variables
 from lockbuild.sandbox.export import Exported, export_directory
+from lockbuild.sandbox.interrupts import deferred
 from lockbuild.sandbox.layout import mounted_directory
 from lockbuild.sandbox.scratch import open_up, scratch_directory
 
@@ -80,14 +81,20 @@ class HostSession:
         output: Callable[[bytes], None],
     ) -> int:
         """See `Session.run`. Paths in ``argv`` are not replaced: steps name them by variables."""
-        with self._start(argv, cwd, variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-            try:
-                assert process.stdout is not None
-                while chunk := process.stdout.read1(1 << 16):  # type: ignore[attr-defined]
-                    output(chunk)
-                return _shell_status(process.wait())
-            finally:
+        process: subprocess.Popen[bytes] | None = None
+        try:
+            with deferred():
+                process = self._start(argv, cwd, variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            assert process.stdout is not None
+            while chunk := process.stdout.read1(1 << 16):  # type: ignore[attr-defined]
+                output(chunk)
+            return _shell_status(process.wait())
+        finally:
+            if process is not None:
                 process.kill()
+                process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
 
     def interactive(self, argv: Sequence[str], *, cwd: str, variables: Mapping[str, str]) -> int:
         """See `Session.interactive`."""

