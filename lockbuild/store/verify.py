@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,9 +42,10 @@ def find_damage(layout: Layout, report: Reporter, *, workers: int = 2) -> list[D
     try:
         # Not forked: the caller may have threads.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts) as pool:
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
             try:
-                checks = {pool.submit(check, kind, path): (kind, path) for kind, path in work}
+                with _interrupts_held():
+                    checks = {pool.submit(check, kind, path): (kind, path) for kind, path in work}
                 for done in as_completed(checks):
                     kind, path = checks[done]
                     reason = done.result()
@@ -58,11 +60,17 @@ def find_damage(layout: Layout, report: Reporter, *, workers: int = 2) -> list[D
     return sorted(damaged, key=lambda item: item.path)
 
 
-def _leave_interrupts() -> None:
-    """In a worker: the terminal interrupts it too, but only the parent has something to say then."""
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Workers that are started meanwhile never see an interrupt: the terminal sends it to them, too, but only this
+    process has something to say then. What comes for it is kept until the end."""
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def check(kind: Kind, path: Path) -> str | None:

@@ -379,3 +379,16 @@ def test_an_interruption_that_a_library_makes_another_error_of(
     with running(shared, "store", "stats") as command:
         assert command.wait() == 130
     assert command.said == "error: interrupted\n"
+
+
+@pytest.mark.slow
+def test_interrupted_while_it_verifies(shared: TinyWorld) -> None:
+    """Its workers, whom the terminal interrupts as well, keep silent."""
+    chance = random.Random(3)
+    for _ in range(10):
+        with running(shared, "store", "verify") as command:
+            time.sleep(0.2 + 0.5 * chance.random())
+            command.signal(signal.SIGINT, group=True)
+            assert command.wait() in (0, 130, -signal.SIGINT)
+            assert command.said in ("", "error: interrupted\n") or command.process.returncode < 0
+            assert command.survivors() == []
