@@ -78,12 +78,6 @@ class StaleLockError(LockbuildError):
     status = ExitStatus.DIFFERENT
 
 
-class DifferentError(LockbuildError):
-    """A comparison found a difference (status 1)."""
-
-    status = ExitStatus.DIFFERENT
-
-
 class InconclusiveError(LockbuildError):
     """There is nothing recorded to compare with (status 3)."""
 

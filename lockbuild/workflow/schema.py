@@ -24,7 +24,7 @@ def json_schema(name: Format) -> str:
     """The JSON Schema (2020-12) of a file format, as text that ends with a newline."""
     model = _models()[name]
     schema = model.model_json_schema(by_alias=True)
-    definitions = {found.__name__: found for found in _reached(model)}
+    definitions = {found.__name__: found for found in reached_models(model)}
     for title, definition in [(model.__name__, schema), *schema.get("$defs", {}).items()]:
         _describe(definition, definitions[title])
     if name == "toolchain":
@@ -65,7 +65,7 @@ def _models() -> dict[Format, type[BaseModel]]:
     return {"manifest": ProjectFile, "toolchain": Toolchain, "lock": Lock, "config": Config}
 
 
-def _reached(model: type[BaseModel]) -> set[type[BaseModel]]:
+def reached_models(model: type[BaseModel]) -> set[type[BaseModel]]:
     """``model`` and every model that stands in it."""
     found: set[type[BaseModel]] = set()
     open_: list[Any] = [model]

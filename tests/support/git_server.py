@@ -8,16 +8,17 @@ from __future__ import annotations
 import base64
 import gzip
 import os
-import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import unquote
+
+from tests.support.listening import Listener, listen, running
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Ann Author",
@@ -187,7 +188,7 @@ class GitServer:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Listener
+    server: Listener
 
     def do_GET(self) -> None:
         owner = self.server.owner
@@ -264,31 +265,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    owner: GitServer
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass  # a client that hangs up or refuses a certificate is part of the tests
-
-
 @contextmanager
 def serving_git(root: Path, *, certificate: Path | None = None) -> Iterator[GitServer]:
     """A server of what is below ``root`` until the end of the block; with TLS where there is a ``certificate``."""
-    listener = _Listener(("127.0.0.1", 0), Handler)
+    listener = listen(Handler)
     server = GitServer(root, f"http{'s' if certificate else ''}://127.0.0.1:{listener.server_port}")
     listener.owner = server
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        listener.socket = context.wrap_socket(
-            listener.socket, server_side=True, do_handshake_on_connect=False
-        )
-    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with running(listener, certificate=certificate):
         yield server
-    finally:
-        listener.shutdown()
-        thread.join()
-        listener.server_close()

@@ -9,16 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import unquote
+
+from tests.support.listening import Listener, listen, running
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Request:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: _Listener
+    server: Listener
 
     def setup(self) -> None:
         super().setup()
@@ -243,15 +244,6 @@ def late(seconds: float) -> Behaviour:
     return behave
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-    owner: Server
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass  # a client that hangs up or refuses a certificate is part of the tests
-
-
 @dataclass
 class Server:
     """A running server; ``url`` has no slash at its end."""
@@ -299,26 +291,11 @@ def serving(
 
     With ``clients`` only those get in who have a certificate of that authority.
     """
-    listener = _Listener((host, 0), Handler)
+    listener = listen(Handler, host)
     server = Server(f"http{'s' if certificate else ''}://{host}:{listener.server_port}")
     listener.owner = server
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        if clients is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(clients)
-        listener.socket = context.wrap_socket(
-            listener.socket, server_side=True, do_handshake_on_connect=False
-        )
-    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with running(listener, certificate=certificate, clients=clients):
         yield server
-    finally:
-        listener.shutdown()
-        thread.join()
-        listener.server_close()
 
 
 def make_certificate(directory: Path) -> Path:

@@ -7,18 +7,19 @@ import http.client
 import select
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from tests.support.listening import Listener, listen, running
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Listener
+    server: Listener
 
     def admitted(self) -> bool:
         proxy = self.server.owner
@@ -83,14 +84,6 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    owner: Proxy
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass
-
-
 @dataclass
 class Proxy:
     """A running proxy: what it was asked for (``CONNECT host:port``), and the headers that came with that."""
@@ -106,21 +99,9 @@ def proxying(
     *, certificate: Path | None = None, credentials: tuple[str, str] | None = None
 ) -> Iterator[Proxy]:
     """A proxy until the end of the block; over TLS where there is a ``certificate`` (PEM with its key)."""
-    listener = _Listener(("127.0.0.1", 0), _Handler)
+    listener = listen(_Handler)
     scheme = "https" if certificate else "http"
     proxy = Proxy(f"{scheme}://127.0.0.1:{listener.server_port}", credentials)
     listener.owner = proxy
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        listener.socket = context.wrap_socket(
-            listener.socket, server_side=True, do_handshake_on_connect=False
-        )
-    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with running(listener, certificate=certificate):
         yield proxy
-    finally:
-        listener.shutdown()
-        thread.join()
-        listener.server_close()

@@ -9,11 +9,10 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 from urllib.parse import urlsplit
 
 import pytest
-from pydantic import BaseModel
 
 from lockbuild.archive.canonical import tree_digest, write_canonical_tar
 from lockbuild.cli.arguments import parse
@@ -23,6 +22,7 @@ from lockbuild.errors import ExitStatus
 from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import ProjectFile, Toolchain
 from lockbuild.model.read import validate
+from lockbuild.workflow.schema import reached_models
 from lockbuild.workflow.toolchains import read_toolchain, shipped_toolchains
 
 ROOT = Path(__file__).parents[2]
@@ -90,25 +90,11 @@ def test_every_option_is_documented_somewhere() -> None:
     assert {option for option in options if f"{option}" not in texts} == set()
 
 
-def models(model: type[BaseModel]) -> set[type[BaseModel]]:
-    found: set[type[BaseModel]] = set()
-    open_: list[Any] = [model]
-    while open_:
-        annotation = open_.pop()
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            if annotation not in found:
-                found.add(annotation)
-                open_ += [field.annotation for field in annotation.model_fields.values()]
-        else:
-            open_ += get_args(annotation)
-    return found
-
-
 KEYS = sorted(
     {
         (inner.__name__, field.alias or name)
         for model in (ProjectFile, Toolchain, Lock, Config)
-        for inner in models(model)
+        for inner in reached_models(model)
         for name, field in inner.model_fields.items()
     }
 )
@@ -126,7 +112,7 @@ def test_every_value_of_from_is_documented() -> None:
     values = {
         value
         for model in (ProjectFile, Toolchain)
-        for inner in models(model)
+        for inner in reached_models(model)
         if "from_" in inner.model_fields
         for value in get_args(inner.model_fields["from_"].annotation)
     }
