@@ -38,7 +38,7 @@ def _main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     interrupted = _listen()
     try:
-        from lockbuild.cli.commands import run
+        from lockbuild.cli.call import run
 
         return int(run(arguments))
     except KeyboardInterrupt:

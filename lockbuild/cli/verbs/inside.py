@@ -1,0 +1,49 @@
+"""``lockbuild run`` and ``lockbuild shell``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lockbuild.cli.call import Call
+    from lockbuild.cli.grammar import Commands
+
+
+def define(commands: Commands) -> None:
+    """Its grammar."""
+    for name, text in (
+        ("run", "run a command inside the environment: lockbuild run -- CMD…"),
+        ("shell", "open a shell inside the environment"),
+    ):
+        inside = commands.add(name, text)
+        inside.add_argument(
+            "--target", metavar="TARGET", help="whose source and variables (default: the only one)"
+        )
+        inside.add_argument(
+            "--failed", action="store_true", help="start in the last failed build's directory"
+        )
+        if name == "run":
+            inside.add_argument(
+                "argv", nargs="+", metavar="CMD", help="the command and its arguments, after --"
+            )
+
+
+def run(call: Call) -> int:
+    """Run it; the exit status."""
+    import sys
+
+    from lockbuild.workflow.run import run_command
+    from lockbuild.workflow.session import choose_target
+
+    project = call.project()
+    shell = call.arguments.command == "shell"
+    command = ["/bin/bash", "--norc"] if shell else call.arguments.argv
+    call.progress.outputs_to(sys.stdout.buffer)
+    return run_command(
+        call.workspace,
+        project,
+        choose_target(project, call.arguments.target),
+        command,
+        interactive=shell or (sys.stdin.isatty() and sys.stdout.isatty()),
+        failed=call.arguments.failed,
+    )
