@@ -108,17 +108,22 @@ class Toolchain(FileModel):
         """What is wrong with the tool that a request says it is resolved after."""
         if not isinstance(request, PortTool | DawnRequest):
             return
-        named = request.of
-        wanted = EmsdkTool if isinstance(request, PortTool) else PortTool
-        kind = "an Emscripten SDK" if wanted is EmsdkTool else "an Emscripten port"
+        port = isinstance(request, PortTool)
+        kind = "an Emscripten SDK" if port else "an Emscripten port or SDK"
+        wanted = EmsdkTool if port else PortTool | EmsdkTool
+        followed = request.followed(self.tools)
+        if len(followed) > 1:
+            sdks = all(isinstance(self.tools[name], EmsdkTool) for name in followed)
+            several = "Emscripten SDKs" if sdks else "ports emdawnwebgpu"
+            yield f"{key}.of: is required where there are several {several}: {', '.join(followed)}"
+            return
         fitting = [name for name, tool in self.tools.items() if isinstance(tool, wanted)]
         there = f" (there is: {', '.join(fitting)})" if fitting else ""
-        if named is not None and named not in self.tools:
-            yield f"{key}.of: there is no tool {named!r}; name {kind}{there}"
-        elif named is not None and named not in fitting:
-            yield f"{key}.of: the tool {named!r} is not {kind}{there}"
-        elif isinstance(request, PortTool) and named is None and len(fitting) > 1:
-            yield f"{key}.of: is required where there are several Emscripten SDKs: {', '.join(fitting)}"
+        for named in followed:
+            if named not in self.tools:
+                yield f"{key}.of: there is no tool {named!r}; name {kind}{there}"
+            elif named not in fitting:
+                yield f"{key}.of: the tool {named!r} is not {kind}{there}"
 
     def mounts(self) -> Iterator[tuple[str, str]]:
         """Each tool's key (``tools.cmake``) with the path where it is mounted."""

@@ -1,17 +1,20 @@
 """``from = "dawn"``: Dawn at the commit that a release of emdawnwebgpu was made from.
 
 Releases are tags of Dawn's repository and named as the port's version. The tag alone says which commit that is:
-what port files say of it in passing can be that of an earlier release.
+what port files say of it in passing can be that of an earlier release. Which release it is says the port in the
+environment; where that is not there, because it is to be made from Dawn, what the environment's Emscripten pins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from lockbuild.errors import ResolveError
 from lockbuild.model.platform import Platform
-from lockbuild.model.requests import DawnRequest, DawnTool
+from lockbuild.model.requests import BINDINGS, DawnRequest, DawnTool
 from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.resolve.emscripten.pinned import PinnedPorts, emscripten_of
 from lockbuild.resolve.git import lock_commit
 
 URL = "https://dawn.googlesource.com/dawn"
@@ -21,10 +24,13 @@ URL = "https://dawn.googlesource.com/dawn"
 def resolve(
     name: str, request: DawnRequest | DawnTool, platforms: Sequence[Platform], context: ResolveContext
 ) -> Resolution:
-    """Lock Dawn at the tag that is the version of the port ``of``. Errors are those of `lockbuild.resolve.git`."""
-    version = _version(name, request.of, context)
-    revision = context.git.revision(URL, f"refs/tags/{version}")
-    return lock_commit(name, request, URL, revision, context, pins={"tag": version})
+    """Lock Dawn at the tag that is the release's version. Errors are those of `lockbuild.resolve.git`.
+
+    No archive of the port is needed. ResolveError where nothing says which release it is.
+    """
+    pins = _release(name, request, context)
+    revision = context.git.revision(URL, f"refs/tags/{pins['tag']}")
+    return lock_commit(name, request, URL, revision, context, pins=pins)
 
 
 def commit_behind(version: str, context: ResolveContext) -> str | None:
@@ -35,19 +41,37 @@ def commit_behind(version: str, context: ResolveContext) -> str | None:
         return None
 
 
-def _version(name: str, of: str, context: ResolveContext) -> str:
-    port = context.resolved.get(f"tools.{of}")
-    versions = {tree.pins["version"] for tree in port.trees if "version" in tree.pins} if port else set()
-    if port is None:
-        raise ResolveError(
-            f"there is no tool {of!r} whose version names the tag of Dawn",
-            on=f"{name}.of",
-            hint=f'add [tools.{of}] with from = "port", or name the tool that is the port emdawnwebgpu',
-        )
-    if len(versions) != 1:
-        raise ResolveError(
-            f"the tool {of!r} has no version that could be a tag of Dawn",
-            on=f"{name}.of",
-            hint="name the port",
-        )
-    return versions.pop()
+def _release(name: str, request: DawnRequest | DawnTool, context: ResolveContext) -> dict[str, str]:
+    """The release as pins: ``tag``, and ``emscripten`` where that pins it."""
+    if request.version is not None:
+        return {"tag": request.version}
+    port = _port(name, request.of, context)
+    return {"tag": port} if port is not None else _pinned(name, request.of, context)
+
+
+def _port(name: str, of: str, context: ResolveContext) -> str | None:
+    """The version of the port that is the tool ``of`` or, by default, has its name; None where there is none."""
+    found = {
+        tree.pins["version"]
+        for key, resolution in context.resolved.items()
+        for tree in resolution.trees
+        if tree.unpack == "port" and tree.name == key and "version" in tree.pins
+        if key == f"tools.{of}" or (of == BINDINGS and PurePosixPath(tree.mount).name == BINDINGS)
+    }
+    if len(found) > 1:
+        raise ResolveError(f"there are several of them: {', '.join(sorted(found))}", on=f"{name}.of")
+    return found.pop() if found else None
+
+
+def _pinned(name: str, of: str, context: ResolveContext) -> dict[str, str]:
+    """What an Emscripten pins: that of the tool ``of``, or by default of the environment."""
+    try:
+        emscripten = emscripten_of(name, None if of == BINDINGS else of, context)
+        version = PinnedPorts(name, emscripten, context).get(BINDINGS).version
+    except ResolveError as error:
+        said = 'or say which release of emdawnwebgpu it is: version = "v20251002.162335"'
+        error.hint = f"{error.hint}; {said}" if error.hint else said
+        raise
+    if version is None:
+        raise ResolveError(f"the port {BINDINGS} of Emscripten {emscripten} has no version", on=name)
+    return {"tag": version, "emscripten": emscripten}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lockbuild.model.requests.archive import ArchiveRequest, ArchiveTool, PathRequest
 from lockbuild.model.requests.debian import DebianBase, DebianSourceRequest, DebianTool
-from lockbuild.model.requests.emscripten import EmsdkTool, PortTool
+from lockbuild.model.requests.emscripten import BINDINGS, EmsdkTool, PortTool
 from lockbuild.model.requests.fields import Environment, MountPath, Name, RelativePath
 from lockbuild.model.requests.git import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.model.requests.npm import NpmTool
@@ -30,6 +30,7 @@ SourceRequest = Annotated[
 ]
 
 __all__ = [
+    "BINDINGS",
     "ArchiveRequest",
     "ArchiveTool",
     "DawnRequest",

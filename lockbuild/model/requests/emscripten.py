@@ -13,6 +13,8 @@ from lockbuild.model.requests.tool import Tool
 
 PORTS_DIR = "/opt/emscripten-ports"
 """Where Emscripten finds ports (``EM_PORTS``)."""
+BINDINGS = "emdawnwebgpu"
+"""The port with the bindings to WebGPU, whose releases are made from commits of Dawn."""
 
 
 class EmsdkTool(Tool):
@@ -50,9 +52,12 @@ class PortTool(Tool):
         """By default in /opt/emscripten-ports, under the name of the port: Emscripten looks for it so."""
         return self.mount or f"{PORTS_DIR}/{self.port or name}"
 
+    def followed(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
+        """The tools that may be the Emscripten whose pin counts. Empty where only the base is left."""
+        if self.of is not None:
+            return (self.of,)
+        return tuple(name for name, tool in tools.items() if isinstance(tool, EmsdkTool))
+
     def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
         """The Emscripten whose pin counts; where the toolchain has no SDK, the base that has it."""
-        if self.of is not None:
-            return (f"tools.{self.of}",)
-        sdks = [name for name, tool in tools.items() if isinstance(tool, EmsdkTool)]
-        return tuple(f"tools.{name}" for name in sdks) or ("base",)
+        return tuple(f"tools.{name}" for name in self.followed(tools)) or ("base",)

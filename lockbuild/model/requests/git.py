@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pydantic import ValidationInfo, field_validator
+
+from lockbuild.model.requests.emscripten import BINDINGS, EmsdkTool, PortTool
 from lockbuild.model.requests.fields import GitUrl, Name, RelativePath, Revision
 from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
@@ -39,12 +42,33 @@ class DawnRequest(GitContents):
 
     from_: Literal["dawn"]
     """Dawn's repository, at the tag that is the version of emdawnwebgpu."""
-    of: Name = "emdawnwebgpu"
-    """The tool whose version names the tag."""
+    version: Revision | None = None
+    """The release itself, as ``v20251002.162335``; then nothing is followed."""
+    of: Name = BINDINGS
+    """What to follow: the tool that is the port, or an Emscripten SDK for what it pins; by default the port
+    emdawnwebgpu, and where no tool is that, the environment's Emscripten."""
+
+    @field_validator("of", mode="after")
+    @classmethod
+    def _alone(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("version") is not None:
+            raise ValueError("has no place beside version, which says which release it is")
+        return value
+
+    def followed(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
+        """The tools that may say which release it is. Empty where it says so itself, or only the base is left."""
+        if self.version is not None:
+            return ()
+        if self.of in tools or self.of != BINDINGS:
+            return (self.of,)
+        ports = [name for name, tool in tools.items() if isinstance(tool, PortTool) and tool.port == BINDINGS]
+        return tuple(ports or (name for name, tool in tools.items() if isinstance(tool, EmsdkTool)))
 
     def needs(self, tools: Mapping[str, Request]) -> tuple[str, ...]:
-        """The port."""
-        return (f"tools.{self.of}",)
+        """The port; without it the SDK that pins it, or the base that has an Emscripten."""
+        if self.version is not None:
+            return ()
+        return tuple(f"tools.{name}" for name in self.followed(tools)) or ("base",)
 
 
 class GitTool(Tool, GitRequest):

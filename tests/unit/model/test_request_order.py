@@ -43,6 +43,31 @@ def test_a_port_comes_after_its_sdk_and_dawn_after_the_port() -> None:
     assert list(found.requests()) == ["base", "tools.emscripten", "tools.emdawnwebgpu", "tools.dawn"]
 
 
+@pytest.mark.parametrize(
+    ("dawn", "others", "needs"),
+    [
+        ({}, {}, ("base",)),
+        ({}, {"emscripten": EMSDK}, ("tools.emscripten",)),
+        ({}, {"emscripten": EMSDK, "webgpu": {**PORT, "port": "emdawnwebgpu"}}, ("tools.webgpu",)),
+        ({}, {"emscripten": EMSDK, "zlib": PORT}, ("tools.emscripten",)),
+        ({"of": "emscripten"}, {"emscripten": EMSDK, "emdawnwebgpu": PORT}, ("tools.emscripten",)),
+        ({"of": "emdawnwebgpu"}, {"emscripten": EMSDK}, ("tools.emscripten",)),
+        ({"version": "v1"}, {"emscripten": EMSDK, "emdawnwebgpu": PORT}, ()),
+    ],
+)
+def test_what_dawn_follows(dawn: dict[str, Any], others: dict[str, Any], needs: tuple[str, ...]) -> None:
+    found = manifest({"dawn": {**DAWN, **dawn}, **others})
+    assert found.needs(found.toolchain.tools["dawn"]) == needs
+
+
+def test_dawn_at_a_release_follows_nothing() -> None:
+    with pytest.raises(InvalidFileError) as caught:
+        toolchain(dawn={**DAWN, "version": "v1", "of": "emdawnwebgpu"})
+    assert [str(item) for item in caught.value.problems] == [
+        "tools.dawn.of: has no place beside version, which says which release it is"
+    ]
+
+
 def test_without_an_sdk_a_port_needs_the_base() -> None:
     found = manifest({"zlib": PORT})
     assert found.needs(found.toolchain.tools["zlib"]) == ("base",)
@@ -82,12 +107,20 @@ def test_every_order_of_the_file_gives_needs_first_and_keeps_the_rest(names: lis
             "tools.zlib.of: is required where there are several Emscripten SDKs: a, b",
         ),
         (
-            {"dawn": DAWN},
-            "tools.dawn.of: there is no tool 'emdawnwebgpu'; name an Emscripten port",
+            {"dawn": {**DAWN, "of": "bindings"}},
+            "tools.dawn.of: there is no tool 'bindings'; name an Emscripten port or SDK",
         ),
         (
             {"dawn": {**DAWN, "of": "dawn"}, "zlib": PORT},
-            "tools.dawn.of: the tool 'dawn' is not an Emscripten port (there is: zlib)",
+            "tools.dawn.of: the tool 'dawn' is not an Emscripten port or SDK (there is: zlib)",
+        ),
+        (
+            {"dawn": DAWN, "emdawnwebgpu": PYPI},
+            "tools.dawn.of: the tool 'emdawnwebgpu' is not an Emscripten port or SDK",
+        ),
+        (
+            {"dawn": DAWN, "a": EMSDK, "b": {**EMSDK, "mount": "/opt/b"}},
+            "tools.dawn.of: is required where there are several Emscripten SDKs: a, b",
         ),
     ],
 )
@@ -98,7 +131,7 @@ def test_references_that_lead_nowhere(tools: dict[str, Any], problem: str) -> No
 
 
 def test_references_of_sources_that_lead_nowhere() -> None:
-    found = manifest({"ninja": PYPI}, {"dawn": DAWN})
+    found = manifest({"emdawnwebgpu": PYPI}, {"dawn": DAWN})
     assert list(found.misdirected()) == [
-        "sources.dawn.of: there is no tool 'emdawnwebgpu'; name an Emscripten port"
+        "sources.dawn.of: the tool 'emdawnwebgpu' is not an Emscripten port or SDK"
     ]

@@ -11,13 +11,15 @@ from packageurl import PackageURL
 
 from lockbuild.config import Config, Mirror, NetworkConfig
 from lockbuild.errors import FetchError, ResolveError
-from lockbuild.model.lock import LockedTree
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DawnRequest, DawnTool, GitRequest, GitTool, Request
 from lockbuild.resolve import Resolution, ResolveContext, moved_tags, resolve
 from lockbuild.store import Store
 from lockbuild.transport.git import GitRepositories
 from lockbuild.transport.http import Http
+from tests.support.emscripten import EMSCRIPTEN, remote_port
 from tests.support.git_server import Repository, new_repository
 
 PLATFORMS = [Platform.parse("linux/amd64"), Platform.parse("linux/arm64")]
@@ -34,6 +36,7 @@ class World:
             mirrors=[
                 Mirror(prefix=HOST, to=[f"file://{directory}/served"]),
                 Mirror(prefix="https://github.com/google", to=[f"file://{directory}/served"]),
+                Mirror(prefix=EMSCRIPTEN, to=[f"file://{directory}/served/emscripten"]),
             ],
         )
         http = Http(config, offline=True)
@@ -389,17 +392,106 @@ class TestDawn:
             self._resolved(world, "v20251002.162336")
         assert error.value.hint == "there is v20251002.162335"
 
-    def test_without_the_port(self, world: World) -> None:
-        with pytest.raises(ResolveError, match="there is no tool 'emdawnwebgpu'"):
-            resolve("sources.dawn", DawnRequest.model_validate({"from": "dawn"}), PLATFORMS, world.context)
+    def test_what_it_does_not_need_of_it(self, world: World) -> None:
+        inner = world.repository("inner").commit({"i": "x"})
+        dawn = world.repository("dawn")
+        url = f"{HOST}/inner"
+        top = dawn.commit({"cts/big": "x", "f": "x"}, submodules={"a": (url, inner), "b": (url, inner)})
+        dawn.tag("v1", top)
+        resolution = self._lock(world, {}, version="v1", submodules=["b"], exclude=["cts"])
+        assert {source.at: (source.commit, source.exclude) for source in resolution.sources} == {
+            None: (top, ["cts"]),
+            "b": (inner, None),
+        }
+
+    def test_a_release_that_is_said(self, world: World) -> None:
+        dawn = world.repository("dawn")
+        first = dawn.commit({"f": "1"})
+        dawn.tag("v1", first)
+        dawn.tag("v2", dawn.commit({"f": "2"}))
+        (tree,) = self._lock(world, {}, version="v1").trees
+        assert (tree.pins["tag"], tree.pins["commit"]) == ("v1", first)
+        with pytest.raises(ResolveError, match="v3") as error:
+            self._lock(world, {}, version="v3")
+        assert error.value.hint == "there is v1, v2"
+
+    @pytest.mark.parametrize(
+        ("resolved", "of", "tag"),
+        [
+            ({"base": "6.0.5~dfsg-5"}, None, "v2"),
+            ({"tools.sdk": "4.0.19"}, None, "v1"),
+            ({"base": "6.0.5~dfsg-5", "tools.sdk": "4.0.19"}, None, "v1"),
+            ({"tools.old": "4.0.19", "tools.new": "6.0.5"}, "new", "v2"),
+            ({"tools.sdk": "6.0.5", "tools.emdawnwebgpu": "port v1"}, None, "v1"),
+            ({"tools.sdk": "6.0.5", "tools.bindings": "port v1"}, None, "v1"),
+            ({"tools.sdk": "6.0.5", "tools.emdawnwebgpu": "port v1"}, "sdk", "v2"),
+            (
+                {"tools.sdk": "6.0.5", "tools.other": "port v1", "tools.emdawnwebgpu": "port v2"},
+                "other",
+                "v1",
+            ),
+        ],
+    )
+    def test_what_the_emscripten_pins_where_there_is_no_port(
+        self, world: World, resolved: dict[str, str], of: str | None, tag: str
+    ) -> None:
+        dawn, emscripten = world.repository("dawn"), world.repository("emscripten")
+        for version, release in (("4.0.19", "v1"), ("6.0.5", "v2")):
+            dawn.tag(release, dawn.commit({"f": release}))
+            file = {"tools/ports/emdawnwebgpu.py": remote_port("emdawnwebgpu", release)}
+            emscripten.tag(version, emscripten.commit(file))
+        (tree,) = self._lock(world, resolved, **({} if of is None else {"of": of})).trees
+        assert tree.pins["tag"] == tag
+        pinned = {"v1": "4.0.19", "v2": "6.0.5"}[tag]
+        follows_a_port = any(said.startswith("port") for said in resolved.values()) and of != "sdk"
+        assert tree.pins.get("emscripten") == (None if follows_a_port else pinned)
+
+    @pytest.mark.parametrize(
+        ("resolved", "said"),
+        [
+            ({}, "the environment has none"),
+            ({"tools.sdk": "4.0.9"}, "needs Emscripten 4.0.10 or newer, and the environment has 4.0.9"),
+            ({"tools.sdk": "4.0.10"}, "Emscripten 4.0.10 has no port 'emdawnwebgpu'"),
+        ],
+    )
+    def test_nothing_that_says_which(self, world: World, resolved: dict[str, str], said: str) -> None:
+        emscripten = world.repository("emscripten")
+        for version in ("4.0.9", "4.0.10"):
+            emscripten.tag(version, emscripten.commit({"tools/ports/zlib.py": version}))
+        with pytest.raises(ResolveError) as error:
+            self._lock(world, resolved)
+        assert said in error.value.what
+        assert (error.value.on or "").startswith("sources.dawn")
+        assert 'say which release of emdawnwebgpu it is: version = "v2' in (error.value.hint or "")
+
+    def _lock(self, world: World, resolved: dict[str, str], **request: object) -> Resolution:
+        """With SDKs and ports (``port VERSION``) in the environment, or an Emscripten in its base."""
+        made = {key: environment(key, said) for key, said in resolved.items()}
+        wanted = DawnRequest.model_validate({"from": "dawn", **request})
+        return resolve("sources.dawn", wanted, PLATFORMS, replace(world.context, resolved=made))
 
     def _resolved(self, world: World, version: str) -> Resolution:
         context = replace(world.context, resolved={"tools.emdawnwebgpu": port(version)})
         return resolve("sources.dawn", DawnRequest.model_validate({"from": "dawn"}), PLATFORMS, context)
 
 
-def port(version: str) -> Resolution:
+def environment(key: str, said: str) -> Resolution:
+    """What a base with Emscripten, an SDK or the bindings (``port VERSION``) is locked to."""
+    if key == "base":
+        purl = f"pkg:deb/debian/emscripten@{said}?arch=all"
+        trees = ["linux/amd64:base"]
+        return Resolution((), (Source(purl=purl, path="a.deb", sha256=Digest.of(b""), trees=trees),))
+    if said.startswith("port"):
+        return port(said.removeprefix("port "), key)
     tree = LockedTree(
-        name="tools.emdawnwebgpu", platform="any", unpack="port", mount="/opt/x", pins={"version": version}
+        name=key, platform=PLATFORMS[0], unpack="emsdk", mount="/opt/emsdk", pins={"emscripten": said}
+    )
+    return Resolution((tree,), ())
+
+
+def port(version: str, key: str = "tools.emdawnwebgpu") -> Resolution:
+    place = "elsewhere" if key == "tools.other" else "emdawnwebgpu"
+    tree = LockedTree(
+        name=key, platform="any", unpack="port", mount=f"/opt/ports/{place}", pins={"version": version}
     )
     return Resolution((tree,), ())
