@@ -34,12 +34,25 @@ def _place(value: str) -> str:
     return _checked(value, ("http", "https", "ssh"), "is not an http://, https://, file:// or ssh:// URL")
 
 
+def _registry(value: str) -> str:
+    from lockbuild.model.reference import Reference
+
+    try:
+        Reference(value, "name")
+    except ValueError:
+        raise ValueError("is not a registry (host or host:port)") from None
+    return value
+
+
 Url = Annotated[str, AfterValidator(_url), Field(json_schema_extra={"pattern": "^(https?://[^/]|file:/)"})]
 Urls = Annotated[list[Url], Field(min_length=1)]
 Place = Annotated[
     str, AfterValidator(_place), Field(json_schema_extra={"pattern": "^((https?|ssh)://[^/]|file:/)"})
 ]
 """A URL that may also be a Git repository's."""
+
+Registry = Annotated[str, AfterValidator(_registry), Field(json_schema_extra={"pattern": "^[^/@\\s]+$"})]
+"""A registry of images: ``host`` or ``host:port``."""
 
 
 class Section(FileModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from lockbuild.config.fields import Section, Url, Urls
+from lockbuild.config.fields import Registry, Section, Url, Urls
 from lockbuild.config.hosts import HostConfig
 from lockbuild.config.mirrors import Mirror, by_digest, places
 from lockbuild.config.urls import Origin
@@ -45,6 +45,14 @@ class NpmConfig(Section):
     """Base URL of the registry; by default that of npm's own configuration."""
 
 
+class RegistriesConfig(Section):
+    """``[registries]``: how to talk to registries of images. Their credentials are those of ``docker login``."""
+
+    plain_http: list[Registry] = []
+    """Registries (``host`` or ``host:port``) that are spoken to without TLS. Those on the loopback interface may be
+    without it anyway."""
+
+
 class NetworkConfig(Section):
     """``[network]``: how to talk to servers."""
 
@@ -74,6 +82,8 @@ class Config(Section):
     """Connections."""
     npm: NpmConfig = NpmConfig()
     """The npm registry."""
+    registries: RegistriesConfig = RegistriesConfig()
+    """Registries of images."""
     hosts: list[HostConfig] = []
     """Credentials and client certificates, each for one host, port and scheme."""
     mirrors: list[Mirror] = []

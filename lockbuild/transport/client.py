@@ -1,6 +1,6 @@
 """Read URLs, each from its one place: http, https and file behind one interface, with time-outs and retries.
 
-Only GET and HEAD are ever sent, so that every request can be repeated. Ranges follow RFC 9110, section 14.
+Of its own accord it sends only GET and HEAD, so that every request can be repeated. Ranges follow RFC 9110, section 14.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +109,7 @@ class Client:
         if local is not None:
             with _local_failures(url):
                 return local.stat().st_size
-        response = self._send("HEAD", url, {"Accept-Encoding": "identity"})
+        response = self.send("HEAD", url, {"Accept-Encoding": "identity"})
         response.close()
         length = response.headers.get("Content-Length", "")
         return int(length) if length.isdecimal() else None
@@ -130,7 +130,7 @@ class Client:
                     data = b"".join(body)
                     return data if len(data) == length else None
             except BrokenTransferError as error:
-                self._wait_or_raise(attempt, error)
+                self.wait_or_raise(attempt, error)
         return None
 
     def _whole(self, url: str, headers: dict[str, str], limit: int, *, decode: bool) -> Document:
@@ -146,7 +146,7 @@ class Client:
                             raise _too_large(url, limit)
                     return Document(body.location, body.content_type, bytes(data))
             except BrokenTransferError as error:
-                self._wait_or_raise(attempt, error)
+                self.wait_or_raise(attempt, error)
         raise AssertionError("the last attempt returns or raises")
 
     def _open(self, url: str, headers: dict[str, str], *, decode: bool, partial: bool = False) -> Body:
@@ -155,12 +155,12 @@ class Client:
             wanted = re.match(r"bytes=(\d+)-", headers.get("Range", ""))
             with _local_failures(url):
                 return FileBody(url, local, int(wanted[1]) if wanted else 0)
-        response = self._send("GET", url, {"Accept-Encoding": "identity", **headers})
+        response = self.send("GET", url, {"Accept-Encoding": "identity", **headers})
         if response.status_code == 416:
             # What we hold is as long as the resource or longer: begin again.
             response.close()
             rest = {name: value for name, value in headers.items() if name not in ("Range", "If-Range")}
-            response = self._send("GET", url, {"Accept-Encoding": "identity", **rest})
+            response = self.send("GET", url, {"Accept-Encoding": "identity", **rest})
         length = response.headers.get("Content-Length", "")
         if response.status_code != 206:
             total = int(length) if length.isdecimal() and not decode else None
@@ -195,8 +195,22 @@ class Client:
             )
         return None
 
-    def _send(self, method: str, url: str, headers: dict[str, str]) -> requests.Response:
-        """A response with a status that means success (or 416), after retries where they make sense."""
+    def send(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        *,
+        expected: Container[int] = (416,),
+        authorise: Callable[[requests.PreparedRequest], requests.PreparedRequest] | None = None,
+        body: Callable[[], Iterable[bytes] | bytes] | None = None,
+        attempts: int | None = None,
+    ) -> requests.Response:
+        """An open response with a status that means success or is ``expected``, after retries where they make sense.
+
+        ``authorise`` and ``body`` as `session.follow` takes them; ``attempts`` at most, by default those that the
+        user configured.
+        """
         import requests
 
         from lockbuild.transport.session import follow
@@ -205,8 +219,16 @@ class Client:
         while True:
             wait: float | None = None
             try:
-                response = follow(self._shared(), method, url, headers=headers, timeout=self._network.timeout)
-                if response.status_code < 300 or response.status_code == 416:
+                response = follow(
+                    self.session(),
+                    method,
+                    url,
+                    headers=headers,
+                    timeout=self._network.timeout,
+                    authorise=authorise,
+                    body=body,
+                )
+                if response.status_code < 300 or response.status_code in expected:
                     return response
                 response.close()
                 failure = refusal(response, url, self._credentials)
@@ -220,10 +242,13 @@ class Client:
                 failure = unreachable(url, error)
                 if not may_pass(error):
                     raise failure from None
-            self._wait_or_raise(attempt, failure, wait)
             attempt += 1
+            if attempt == attempts:
+                raise failure
+            self.wait_or_raise(attempt - 1, failure, wait)
 
-    def _wait_or_raise(self, attempt: int, failure: FetchError, wait: float | None = None) -> None:
+    def wait_or_raise(self, attempt: int, failure: FetchError, wait: float | None = None) -> None:
+        """Pause before another attempt; raise ``failure`` where there were enough, or nobody waits any more."""
         if attempt >= self._network.retries or self._closed.is_set():
             raise failure
         pause = self._first_wait * 2**attempt if wait is None else wait
@@ -231,7 +256,8 @@ class Client:
         if self._closed.wait(pause):
             raise failure
 
-    def _shared(self) -> requests.Session:
+    def session(self) -> requests.Session:
+        """The connections, for whoever speaks another protocol over HTTP with the same trust and proxies."""
         with self._lock:
             if self._session is None:
                 from lockbuild import __version__

@@ -6,7 +6,7 @@ request of its own, so that what was meant for one origin (RFC 6454) goes to no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -94,12 +94,30 @@ def _adapter(credentials: Credentials, trust: Trust, connections: int) -> HTTPAd
 
 
 def follow(
-    session: requests.Session, method: str, url: str, *, headers: Mapping[str, str], timeout: float
+    session: requests.Session,
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    timeout: float,
+    authorise: Callable[[requests.PreparedRequest], requests.PreparedRequest] | None = None,
+    body: Callable[[], Iterable[bytes] | bytes] | None = None,
 ) -> requests.Response:
-    """Send, and follow redirects. The response is open; RefusedError for a redirect that must not be."""
+    """Send, and follow redirects. The response is open; RefusedError for a redirect that must not be.
+
+    ``authorise`` takes the place of the session's own credentials, and is asked for each request of a redirect.
+    ``body`` is asked for what to send each time.
+    """
     for _ in range(_MAXIMUM_REDIRECTS + 1):
         response = session.request(
-            method, url, headers=dict(headers), timeout=timeout, stream=True, allow_redirects=False
+            method,
+            url,
+            headers=dict(headers),
+            timeout=timeout,
+            stream=True,
+            allow_redirects=False,
+            auth=authorise,
+            data=None if body is None else body(),
         )
         location = response.headers.get("Location")
         if response.status_code not in _REDIRECTS or not location:

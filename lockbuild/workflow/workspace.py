@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lockbuild.sandbox.backend import Backend
     from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
+    from lockbuild.transport.registry import Registries
 
 MANIFEST_NAME = "lockbuild.toml"
 LOCK_NAME = "lockbuild.lock"
@@ -53,6 +54,13 @@ class Workspace:
         from lockbuild.transport.http import Http
 
         return Http(self.config, offline=self.offline, report=self.report)
+
+    @cached_property
+    def registries(self) -> Registries:
+        """The one client of image registries."""
+        from lockbuild.transport.registry import Registries
+
+        return Registries(self.http, self.config, environ=self.environ, report=self.report)
 
     @cached_property
     def git(self) -> GitRepositories:

@@ -397,7 +397,7 @@ def test_an_authority_that_the_environment_names_is_trusted(
     with serving(certificate=certificate) as server, serving() as plain:
         server.add("/file", DATA)
         assert http.get(f"{server.url}/file", limit=1 << 20) == DATA
-        trusted = http.direct._shared().get_adapter("https://").poolmanager.connection_pool_kw["ssl_context"]
+        trusted = http.direct.session().get_adapter("https://").poolmanager.connection_pool_kw["ssl_context"]
         assert len(trusted.get_ca_certs()) == 1, "that authority, and no bundle beside it"
         plain.add("/file", DATA)
         server.script["/down"] = [serve.redirect(f"{plain.url}/file")]
