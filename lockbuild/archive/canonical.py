@@ -78,14 +78,19 @@ def write_canonical_tar(root: Path, out: BinaryIO, *, only: str | None = None) -
     directories that lead to it. Needs 4 MiB of memory and the list of names. IntegrityError as
     `scan`, and for a file whose size changes meanwhile.
     """
+    for rest in canonical_chunks(root, only=only):
+        while rest:
+            rest = rest[out.write(rest) :]
+
+
+def canonical_chunks(root: Path, *, only: str | None = None) -> Iterator[memoryview]:
+    """The same as pieces of at most 4 MiB, each of which is good until the next one is asked for."""
     entries = scan(root)
     if only is not None:
         entries = _only(entries, os.fsencode(only).strip(b"/"))
     buffer = memoryview(bytearray(_CHUNK))
     for length in _fill(root, entries, lambda: buffer):
-        rest = buffer[:length]
-        while rest:
-            rest = rest[out.write(rest) :]
+        yield buffer[:length]
 
 
 def tree_digest(root: Path) -> Digest:

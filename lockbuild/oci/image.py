@@ -11,16 +11,13 @@ engines then show and compare the year 1, and some scanners refuse that.
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from lockbuild.archive import canonical, ustar
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import BUILD_ROOT, GID, UID, Environment
+from lockbuild.oci.sizes import layer_size
 
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
@@ -90,20 +87,3 @@ def canonical_json(value: Any) -> bytes:
 def descriptor(media_type: str, digest: Digest, size: int) -> dict[str, Any]:
     """An OCI content descriptor (descriptor.md)."""
     return {"digest": str(digest), "mediaType": media_type, "size": size}
-
-
-@lru_cache(maxsize=256)
-def layer_size(digest: Digest, root: Path) -> int:
-    """The size in bytes of the canonical tar of the tree ``digest``, which is unpacked at ``root``."""
-    size = len(ustar.END)
-    for name, status in canonical.scan(root):
-        if stat.S_ISREG(status.st_mode):
-            head = ustar.file_header(name, status.st_size, executable=False)
-            size += status.st_size + ustar.padding(status.st_size)
-        elif stat.S_ISDIR(status.st_mode):
-            head = ustar.directory_header(name)
-        else:
-            # A link's size is the length of its target; only whether it fits the field matters.
-            head = ustar.symlink_header(name, bytes(status.st_size))
-        size += len(head)
-    return size

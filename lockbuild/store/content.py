@@ -16,6 +16,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.store.layout import Layout
 
 if TYPE_CHECKING:
+    from lockbuild.store.blob import NewBlob
     from lockbuild.store.collect import Collected, Stats
     from lockbuild.store.partial import Binding, Partial
     from lockbuild.store.roots import Root
@@ -129,6 +130,13 @@ class Store:
             copy.rename(self._layout.blob(digest))
             sync_directory(self._layout.blobs)
         return digest
+
+    def new_blob(self) -> AbstractContextManager[NewBlob]:
+        """A blob to write and commit, whose digest is not known before. A full disk in the body is a FetchError."""
+        from lockbuild.store.blob import new_blob
+
+        self._prepare()
+        return new_blob(self._layout)
 
     def partial(
         self, wanted: Digest | Binding, *, waiting: Callable[[], None] | None = None

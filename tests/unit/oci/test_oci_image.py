@@ -14,7 +14,8 @@ from lockbuild.archive.canonical import tree_digest, write_canonical_tar
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment, MountedTree
 from lockbuild.model.platform import Platform
-from lockbuild.oci.image import compute, layer_size
+from lockbuild.oci.image import compute
+from lockbuild.oci.sizes import layer_size
 
 
 @pytest.fixture
