@@ -41,7 +41,7 @@ def extract_archive(
     and its content stands at ``destination``, which is made; after an error it holds a part.
     IntegrityError for an archive that is damaged or not safe, FetchError where it cannot be written.
     """
-    with _reading(name), path.open("rb") as file:
+    with reading(name), path.open("rb") as file:
         start = file.read(512)
     if start.startswith((b"PK\3\4", b"PK\5\6")):
         extract_zip(path, destination, strip=strip, below=below, name=name, limit=limit)
@@ -125,10 +125,21 @@ def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0, below: s
 
     Reads to the end of the stream, so that a checksum that stands there is checked.
     """
+    kept = _Kept(strip, below)
+    with reading(writer.origin):
+        for archive, member in tar_members(stream, writer.origin):
+            _unpack_member(archive, member, writer, kept)
+
+
+def tar_members(stream: BinaryIO, origin: str) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """Every entry of the tar ``stream`` (not compressed), with the archive that its bytes can be read from until the
+    next one is asked for. Reads to the end of the stream. To be used inside `reading`.
+
+    IntegrityError, which names ``origin``, where it is cut short.
+    """
     import tarfile
 
     ended = False
-    kept = _Kept(strip, below)
 
     class Header(tarfile.TarInfo):
         """Looks at each header block before `tarfile` acts on it."""
@@ -140,28 +151,25 @@ def unpack_tar(stream: BinaryIO, writer: TreeWriter, *, strip: int = 0, below: s
                 ended = True
             header = super().frombuf(buf, encoding, errors)
             if header.size < 0:
-                raise _damaged(writer.origin, "an entry has a negative size")
+                raise _damaged(origin, "an entry has a negative size")
             if header.type in _EXTENSIONS and header.size > _MAX_HEADER:
-                raise _damaged(writer.origin, "an entry has a header of more than a megabyte")
+                raise _damaged(origin, "an entry has a header of more than a megabyte")
             return header
 
-    with (
-        _reading(writer.origin),
-        tarfile.open(
-            fileobj=stream,
-            mode="r|",
-            bufsize=_BUFFER,
-            encoding="utf-8",
-            errors="surrogateescape",
-            tarinfo=Header,
-        ) as archive,
-    ):
+    with tarfile.open(
+        fileobj=stream,
+        mode="r|",
+        bufsize=_BUFFER,
+        encoding="utf-8",
+        errors="surrogateescape",
+        tarinfo=Header,
+    ) as archive:
         while (member := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined]  # else it keeps all
-            _unpack_member(archive, member, writer, kept)
+            yield archive, member
         if not ended:
-            raise _damaged(writer.origin, "it is cut short: it lacks the blocks that end a tar")
-        _drain(stream, writer)
+            raise _damaged(origin, "it is cut short: it lacks the blocks that end a tar")
+        _drain(stream, origin)
 
 
 def unpack_zip(path: Path, writer: TreeWriter, *, strip: int = 0, below: str = "") -> None:
@@ -169,7 +177,7 @@ def unpack_zip(path: Path, writer: TreeWriter, *, strip: int = 0, below: str = "
     import zipfile
 
     kept = _Kept(strip, below)
-    with _reading(writer.origin), zipfile.ZipFile(path) as archive:
+    with reading(writer.origin), zipfile.ZipFile(path) as archive:
         for item in archive.infolist():
             name = kept.name(item.filename.encode("utf-8", "surrogateescape"))
             if name is not None:
@@ -246,13 +254,13 @@ def _encoded(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _drain(stream: IO[bytes], writer: TreeWriter) -> None:
+def _drain(stream: IO[bytes], origin: str) -> None:
     """Read what follows the end of the tar: padding, and in a compressed one the checksum."""
     left = _DRAIN
     while chunk := stream.read(_READ):
         left -= len(chunk)
         if left < 0:
-            raise _damaged(writer.origin, "more than a gigabyte follows its end")
+            raise _damaged(origin, "more than a gigabyte follows its end")
 
 
 def _is_old_header(block: bytes) -> bool:
@@ -267,7 +275,7 @@ def _is_old_header(block: bytes) -> bool:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
+def reading(name: str) -> Iterator[None]:
     """Turns whatever the readers of the formats raise into errors that name the archive."""
     import lzma
     import struct
