@@ -6,6 +6,7 @@ package of that name in the base, and a repository that stands in for Emscripten
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ import pytest
 
 from tests.support.emscripten import EMSCRIPTEN, remote_port
 from tests.support.git_server import GitServer, Repository, serving_git
-from tests.support.tiny import TinyWorld, tiny_world
+from tests.support.tiny import TinyWorld
+
+pytestmark = pytest.mark.slow
 
 DAWN = "https://dawn.googlesource.com/dawn"
 GENERATE = """\
@@ -69,9 +72,12 @@ class Workshop:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Iterator[Workshop]:
+def workshop(forked: TinyWorld, tmp_path: Path) -> Iterator[Workshop]:
+    world = forked
+    world.config = Path(shutil.copy(world.config, tmp_path / "config.toml"))
+    (world.project / "lockbuild.lock").unlink()
     server: GitServer
-    with tiny_world(tmp_path / "world") as world, serving_git(tmp_path / "served") as server:
+    with serving_git(tmp_path / "served") as server:
         world.archive.add("emscripten", "6.0.5~dfsg-1", contents={"usr/share/emscripten": "x"})
         world.publish()
         emscripten, dawn, text = map(server.repository, ("emscripten", "dawn", "text"))

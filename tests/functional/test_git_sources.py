@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from tests.support.git_server import GitServer, Repository, run_git, serving_git
 from tests.support.http_server import Server, serving
-from tests.support.tiny import TinyWorld, tiny_world
+from tests.support.tiny import TinyWorld
 
 MANIFEST = """
 [sources.lib]
@@ -64,13 +65,16 @@ class GitWorld:
 
 
 @pytest.fixture
-def git(tmp_path: Path) -> Iterator[GitWorld]:
-    with tiny_world(tmp_path / "world") as world, serving_git(tmp_path / "served") as server:
-        made = GitWorld(world, server, tmp_path)
-        world.edit("lockbuild.toml", "cat $WORDS $SOURCE/main.txt", "cat /build/sources/lib/f")
+def git(forked: TinyWorld, tmp_path: Path) -> Iterator[GitWorld]:
+    (forked.project / "lockbuild.lock").unlink()
+    forked.config = Path(shutil.copy(forked.config, tmp_path / "config.toml"))
+    with serving_git(tmp_path / "served") as server:
+        made = GitWorld(forked, server, tmp_path)
+        forked.edit("lockbuild.toml", "cat $WORDS $SOURCE/main.txt", "cat /build/sources/lib/f")
         yield made
 
 
+@pytest.mark.slow
 def test_from_manifest_to_build(git: GitWorld, tmp_path: Path) -> None:
     git.ask()
     git.world.run("lock")
@@ -86,6 +90,7 @@ def test_from_manifest_to_build(git: GitWorld, tmp_path: Path) -> None:
     assert str(tmp_path) not in text
 
 
+@pytest.mark.slow
 def test_a_tag_that_moves(git: GitWorld, tmp_path: Path) -> None:
     git.ask()
     git.world.run("lock")
@@ -138,13 +143,14 @@ def test_a_mirror_by_digest_has_it_as_a_file(git: GitWorld, tmp_path: Path) -> N
     server: Server
     with serving() as server:
         server.add(f"/{digest}", blob)
-        config = git.world.directory / "config.toml"
+        config = git.world.config
         config.write_text(f'{config.read_text()}[[mirrors]]\nby-digest = "{server.url}/{{sha256}}"\n')
         before = len(git.server.requests)
         git.world.run("sync", store=tmp_path / "fresh")
         assert len(git.server.requests) == before
 
 
+@pytest.mark.slow
 def test_submodules_and_descriptions(git: GitWorld, tmp_path: Path) -> None:
     inner = git.inner.commit({"i": "inner\n"})
     top = git.library.commit({"f": "top\n"}, submodules={"deps/inner": ("../inner", inner)})
