@@ -90,18 +90,16 @@ def _steps(site: Site, project: Path) -> tuple[float, float]:
     """Seconds that the steps of the project's only target take, by the clock and of the processors."""
     from lockbuild.events import silent
     from lockbuild.sandbox.layout import Mount, base_tree, compose, read_only_mounts
-    from lockbuild.workflow.project import load_lock, load_project
+    from lockbuild.workflow.ready import open_project
     from lockbuild.workflow.session import prepare
-    from lockbuild.workflow.sync import sync
     from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
     work = site.fresh("steps")
     workspace = Workspace(site.store, {}, silent, datetime.now(UTC), backend_name="bubblewrap")
     with closing(workspace):
-        loaded = load_project(ProjectPaths(project))
-        synced = sync(workspace, loaded, load_lock(loaded.paths), workspace.platform)
-        (target,) = loaded.manifest.project.targets
-        prepared = prepare(workspace, loaded, synced, target, None)
+        opened = open_project(workspace, ProjectPaths(project))
+        (target,) = opened.targets
+        prepared = prepare(workspace, opened.ready(), target, None)
     spec = prepared.spec
     writable = []
     for number, target in enumerate(spec.writable):

@@ -10,14 +10,28 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Template
+from typing import TYPE_CHECKING
 
 from lockbuild.build.maps import compiler_flags, prefix_maps
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import BUILD_DIR, HOSTNAME, SOURCE_DIR, SOURCES_DIR, UID, Environment
-from lockbuild.model.manifest import Derive, Target
+
+if TYPE_CHECKING:
+    from lockbuild.model.manifest import Derive
 
 PROTOCOL = 1
 """Raised when the same plan would run differently: another shell, other fixed variables, other users."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSteps:
+    """A target of a manifest (`lockbuild.model.manifest.Target`, which says what each means), as it is built."""
+
+    source: str
+    steps: tuple[str, ...]
+    outputs: tuple[str, ...]
+    env: Mapping[str, str]
+    sources: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class Plan:
 
 
 def plan_target(
-    name: str, target: Target, environment: Environment, source: Digest, sources: Mapping[str, Digest]
+    name: str, target: TargetSteps, environment: Environment, source: Digest, sources: Mapping[str, Digest]
 ) -> Plan:
     """The plan of a target. ``source`` is its source tree; ``sources`` maps names of [sources] to trees."""
     inputs = {SOURCE_DIR: source, **{f"{SOURCES_DIR}/{key}": digest for key, digest in sources.items()}}
@@ -74,8 +88,8 @@ def plan_target(
         inputs=tuple(sorted(inputs.items())),
         variables={**environment.variables, **directories, **own, "EMCC_CFLAGS": flags},
         directory=BUILD_DIR,
-        steps=tuple(target.steps),
-        outputs=tuple(target.outputs),
+        steps=target.steps,
+        outputs=target.outputs,
     )
 
 

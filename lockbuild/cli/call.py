@@ -46,14 +46,6 @@ class Call:
 
         return load_project(self.paths())
 
-    def targets(self, project: Project) -> list[str]:
-        """The targets that are named, each once; all where none is."""
-        from lockbuild.workflow.session import choose_target
-
-        if not self.arguments.targets:
-            return list(project.manifest.project.targets)
-        return [choose_target(project, name) for name in dict.fromkeys(self.arguments.targets)]
-
     def output(self) -> Path | None:
         """-o, absolute."""
         output: Path | None = self.arguments.output

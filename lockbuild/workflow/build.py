@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,11 @@ from lockbuild.errors import BuildError, LockbuildError
 from lockbuild.events import Event, Note
 from lockbuild.model.outcome import BuildOutcome
 from lockbuild.sandbox.backend import Session
-from lockbuild.workflow.project import Project, load_lock, require_current
-from lockbuild.workflow.session import Prepared, prepare, shell_line
+from lockbuild.workflow.ready import OpenProject, Ready, open_project
+from lockbuild.workflow.session import Prepared, choose_targets, prepare, shell_line
 from lockbuild.workflow.state import keep_failed, new_log
-from lockbuild.workflow.sync import Synced, sync
 from lockbuild.workflow.trust import trusted
-from lockbuild.workflow.workspace import Workspace
+from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +30,26 @@ class Built:
     directory: Path
 
 
-def output_directory(project: Project, target: str, chosen: Path | None) -> Path:
+def output_directory(project: OpenProject | Ready, target: str, chosen: Path | None) -> Path:
     """Where a target's outputs go: dist, or dist/TARGET in a project of several targets, or what was chosen."""
     root = chosen or project.paths.outputs
-    return root if len(project.manifest.project.targets) == 1 else root / target
+    return root if len(project.targets) == 1 else root / target
 
 
 def build(
-    workspace: Workspace, project: Project, targets: list[str], chosen: Path | None
+    workspace: Workspace, paths: ProjectPaths, names: Sequence[str], chosen: Path | None
 ) -> list[tuple[BuildOutcome, Path]]:
-    """Build each target and put its outputs in place; each outcome with the directory where they are."""
-    lock = load_lock(project.paths)
-    require_current(project, lock)
+    """Build each target that is named, or all, and put its outputs in place; each outcome with the directory where
+    they are."""
+    project = open_project(workspace, paths)
+    targets = choose_targets(paths, project.targets, names)
     for target in targets:
         check_destination(output_directory(project, target, chosen))
-    synced = sync(workspace, project, lock, workspace.platform)
+    ready = project.ready()
     results = []
     for target in targets:
         destination = output_directory(project, target, chosen)
-        with build_once(workspace, project, synced, target, chosen) as built:
+        with build_once(workspace, ready, target, chosen) as built:
             publish(built.directory, built.outcome.files, destination)
         results.append((built.outcome, destination))
     return results
@@ -58,8 +58,7 @@ def build(
 @contextmanager
 def build_once(
     workspace: Workspace,
-    project: Project,
-    synced: Synced,
+    ready: Ready,
     target: str,
     chosen: Path | None,
     *,
@@ -70,11 +69,11 @@ def build_once(
     IntegrityError where a tree that it is built from was changed in the store; ``thorough`` hashes all of them.
     BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
     """
-    prepared = prepare(workspace, project, synced, target, chosen)
+    prepared = prepare(workspace, ready, target, chosen)
     started = time.monotonic()
     with workspace.store.scratch() as scratch:
         with (
-            trusted(workspace, synced.environment, prepared.plan, thorough=thorough) as alarm,
+            trusted(workspace, ready.environment, prepared.plan, thorough=thorough) as alarm,
             workspace.backend.session(prepared.spec) as session,
         ):
 
@@ -82,7 +81,7 @@ def build_once(
                 alarm()
                 workspace.report(event)
 
-            log = new_log(workspace, project, target)
+            log = new_log(workspace, ready.paths, target)
             try:
                 with log:
                     run_steps(prepared.plan, session, log, report=report)
@@ -94,7 +93,7 @@ def build_once(
                     collected,
                 )
             except BuildError as error:
-                raise _explained(workspace, project, prepared, session, error, log.path) from None
+                raise _explained(workspace, ready.paths, prepared, session, error, log.path) from None
         _warn_of_paths(workspace, collected, [file.path for file in files])
         yield Built(
             BuildOutcome(
@@ -111,7 +110,7 @@ def build_once(
 
 def _explained(
     workspace: Workspace,
-    project: Project,
+    paths: ProjectPaths,
     prepared: Prepared,
     session: Session,
     error: BuildError,
@@ -122,8 +121,8 @@ def _explained(
     hint = f"{error.hint}\n" if error.hint else ""
     hint += f"log: {log_file}\n"
     try:
-        keep_failed(workspace, project, name, session, prepared.plan.directory)
-        hint += f"enter the sandbox as this left it: {shell_line(workspace, project, name)}"
+        keep_failed(workspace, paths, name, session, prepared.plan.directory)
+        hint += f"enter the sandbox as this left it: {shell_line(workspace, paths, name)}"
     except (OSError, LockbuildError) as reason:
         hint += f"its build directory could not be kept: {reason}"
     return BuildError(error.what, on=error.on or name, hint=hint)

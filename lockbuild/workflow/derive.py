@@ -94,7 +94,7 @@ def _run(
         workspace.store.new_tree() as staged,
         trusted(workspace, environment, plan, thorough=True),
         backend.session(spec) as session,
-        new_log(workspace, project, tree.name) as log,
+        new_log(workspace, project.paths, tree.name) as log,
     ):
         try:
             run_steps(plan, session, log, report=workspace.report)

@@ -18,6 +18,7 @@ from lockbuild.model.lock import Claim, OutputFile, RecordedOutputs
 from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison
 from lockbuild.workflow.build import Built, build_once, output_directory
 from lockbuild.workflow.project import Project, load_lock, require_current, require_writable, write_lock
+from lockbuild.workflow.ready import ready
 from lockbuild.workflow.sync import sync
 from lockbuild.workflow.workspace import Workspace
 
@@ -32,11 +33,11 @@ def record(workspace: Workspace, project: Project, targets: Sequence[str]) -> li
             hint="use --backend bubblewrap or docker",
         )
     require_writable(project.paths)
-    synced = sync(workspace, project, lock, workspace.platform)
+    made = ready(project, sync(workspace, project, lock, workspace.platform))
     outcomes = []
     recorded: dict[str, RecordedOutputs] = {}
     for target in targets:
-        with build_once(workspace, project, synced, target, None, thorough=True) as built:
+        with build_once(workspace, made, target, None, thorough=True) as built:
             for file in built.outcome.files:
                 workspace.store.add_file(built.directory / file.path, file.sha256)
         outcomes.append(built.outcome)
@@ -68,7 +69,7 @@ def check_hash(
                 on=f"{project.paths.lock}: outputs.{target}",
                 hint="run `lockbuild reproduce --record` where the outputs are known to be good",
             )
-    synced = sync(workspace, project, lock, workspace.platform)
+    made = ready(project, sync(workspace, project, lock, workspace.platform))
     comparisons = []
     for target in targets:
         recorded, claim = lock.outputs.get(target), lock.claims.get(target)
@@ -79,13 +80,13 @@ def check_hash(
                     level="warning",
                 )
             )
-        with build_once(workspace, project, synced, target, chosen, thorough=True) as built:
+        with build_once(workspace, made, target, chosen, thorough=True) as built:
             if recorded is not None:
                 comparisons.append(_with_record(workspace, target, recorded, built))
             if claim is not None:
                 comparisons.append(_with_claim(workspace, target, claim, built, decisive=recorded is None))
             if chosen is not None:
-                publish(built.directory, built.outcome.files, output_directory(project, target, chosen))
+                publish(built.directory, built.outcome.files, output_directory(made, target, chosen))
     return comparisons
 
 
@@ -119,12 +120,12 @@ def twice(workspace: Workspace, project: Project, targets: Sequence[str]) -> lis
     """Build each target two times and compare the two with one another; the lock's records play no part."""
     lock = load_lock(project.paths)
     require_current(project, lock)
-    synced = sync(workspace, project, lock, workspace.platform)
+    made = ready(project, sync(workspace, project, lock, workspace.platform))
     comparisons = []
     for target in targets:
-        with build_once(workspace, project, synced, target, None, thorough=True) as first:
+        with build_once(workspace, made, target, None, thorough=True) as first:
             originals = {file.sha256: first.directory / file.path for file in first.outcome.files}
-            with build_once(workspace, project, synced, target, None) as second:
+            with build_once(workspace, made, target, None) as second:
                 comparisons.append(
                     compare(
                         target,

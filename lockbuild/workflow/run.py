@@ -6,30 +6,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lockbuild.events import Output
-from lockbuild.workflow.project import Project, load_lock, require_current
-from lockbuild.workflow.session import open_session, prepare
-from lockbuild.workflow.sync import sync
-from lockbuild.workflow.workspace import Workspace
+from lockbuild.workflow.ready import open_project
+from lockbuild.workflow.session import choose_target, open_session, prepare
+from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 
 def run_command(
     workspace: Workspace,
-    project: Project,
-    target: str,
+    paths: ProjectPaths,
+    name: str | None,
     command: Sequence[str],
     *,
     interactive: bool,
     failed: bool = False,
 ) -> int:
-    """Run ``command`` in $BUILD with a target's source, inputs and variables; its exit status.
+    """Run ``command`` in $BUILD with the source, inputs and variables of the target ``name`` (the only one,
+    if None); its exit status.
 
     ``interactive`` connects it to this terminal. What it writes is gone afterwards.
     """
-    lock = load_lock(project.paths)
-    require_current(project, lock)
-    synced = sync(workspace, project, lock, workspace.platform)
-    prepared = prepare(workspace, project, synced, target, None)
-    with open_session(workspace, project, prepared, failed=failed) as session:
+    project = open_project(workspace, paths)
+    target = choose_target(paths, project.targets, name)
+    prepared = prepare(workspace, project.ready(), target, None)
+    with open_session(workspace, paths, prepared, failed=failed) as session:
         if interactive:
             return session.interactive(
                 command, cwd=prepared.plan.directory, variables=prepared.plan.variables
@@ -42,11 +41,14 @@ def run_command(
         )
 
 
-def tree_directory(workspace: Workspace, project: Project, name: str) -> Path:
+def tree_directory(workspace: Workspace, paths: ProjectPaths, name: str) -> Path:
     """The unpacked directory in the store of the tree called ``name``; what ``lockbuild store path`` prints."""
     from lockbuild.errors import UsageError
+    from lockbuild.workflow.project import load_lock, load_project, require_current
+    from lockbuild.workflow.sync import sync
 
-    lock = load_lock(project.paths)
+    project = load_project(paths)
+    lock = load_lock(paths)
     require_current(project, lock)
     names = [tree.name for tree in lock.trees if tree.platform in (workspace.platform, "any")]
     chosen = [known for known in names if known == name or known.partition(".")[2] == name]

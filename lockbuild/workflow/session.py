@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,9 @@ from lockbuild.build.snapshot import snapshot
 from lockbuild.errors import UsageError
 from lockbuild.model.environment import ReadOnlyInput, SandboxSpec
 from lockbuild.sandbox.backend import Session
-from lockbuild.workflow.project import Project
+from lockbuild.workflow.ready import Ready
 from lockbuild.workflow.state import failed_directory
-from lockbuild.workflow.sync import Synced
-from lockbuild.workflow.workspace import Workspace
+from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +26,45 @@ class Prepared:
     spec: SandboxSpec
 
 
-def choose_target(project: Project, name: str | None) -> str:
+def choose_target(paths: ProjectPaths, targets: Collection[str], name: str | None) -> str:
     """The target of that name, or the only one; UsageError otherwise, listing them."""
-    targets = project.manifest.project.targets
     if name is None and len(targets) == 1:
         return next(iter(targets))
-    if name in targets:
+    if name is not None and name in targets:
         return name
     said = f"there is no target {name!r}" if name else "the project has several targets; name one"
-    raise UsageError(f"{said} (there is: {', '.join(targets)})", on=str(project.paths.manifest))
+    raise UsageError(f"{said} (there is: {', '.join(targets)})", on=str(paths.manifest))
 
 
-def prepare(
-    workspace: Workspace, project: Project, synced: Synced, name: str, chosen: Path | None
-) -> Prepared:
+def choose_targets(paths: ProjectPaths, targets: Collection[str], names: Sequence[str]) -> list[str]:
+    """The targets of those names, each once; all where none is named."""
+    if not names:
+        return list(targets)
+    return [choose_target(paths, targets, name) for name in dict.fromkeys(names)]
+
+
+def prepare(workspace: Workspace, ready: Ready, name: str, chosen: Path | None) -> Prepared:
     """Snapshot the target's source and plan its build. ``chosen``, where outputs go, is never part of the source."""
-    target = project.manifest.project.targets[name]
-    directory = project.paths.directory / target.source
-    source = snapshot(directory, workspace.store, excluded=project.paths.never_source(chosen))
-    names = target.sources if target.sources is not None else list(synced.sources)
-    plan = plan_target(name, target, synced.environment, source, {key: synced.sources[key] for key in names})
+    target = ready.targets[name]
+    directory = ready.paths.directory / target.source
+    source = snapshot(directory, workspace.store, excluded=ready.paths.never_source(chosen))
+    names = target.sources if target.sources is not None else list(ready.sources)
+    plan = plan_target(name, target, ready.environment, source, {key: ready.sources[key] for key in names})
     inputs = tuple(ReadOnlyInput(workspace.store.tree_path(digest), mount) for mount, digest in plan.inputs)
     return Prepared(
         plan,
-        SandboxSpec(environment=synced.environment, inputs=inputs, image=synced.image_id),
+        SandboxSpec(environment=ready.environment, inputs=inputs, image=ready.image_id),
     )
 
 
 @contextmanager
 def open_session(
-    workspace: Workspace, project: Project, prepared: Prepared, *, failed: bool
+    workspace: Workspace, paths: ProjectPaths, prepared: Prepared, *, failed: bool
 ) -> Iterator[Session]:
     """Enter the sandbox; with ``failed`` the build directory is as the last failed build left it."""
     with workspace.backend.session(prepared.spec) as session:
         if failed:
-            kept = failed_directory(workspace, project, prepared.plan.name)
+            kept = failed_directory(workspace, paths, prepared.plan.name)
             if not kept.is_dir():
                 raise UsageError(
                     "no failed build of this target was kept",
@@ -72,14 +75,14 @@ def open_session(
         yield session
 
 
-def shell_line(workspace: Workspace, project: Project, target: str) -> str:
+def shell_line(workspace: Workspace, paths: ProjectPaths, target: str) -> str:
     """The command that enters the sandbox as the failed build left it; it can be pasted anywhere."""
     return shlex.join(
         [
             "lockbuild",
             "shell",
             "--project",
-            str(project.paths.directory),
+            str(paths.directory),
             "--store",
             str(workspace.store.root),
             "--backend",

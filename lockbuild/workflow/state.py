@@ -20,29 +20,28 @@ from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.sandbox.backend import Session
 from lockbuild.store.durable import write_all
-from lockbuild.workflow.project import Project
-from lockbuild.workflow.workspace import STATE_NAME, Workspace
+from lockbuild.workflow.workspace import STATE_NAME, ProjectPaths, Workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def state_directory(workspace: Workspace, project: Project) -> Path:
-    """The directory for what is kept of ``project``; made where it is missing."""
+def state_directory(workspace: Workspace, paths: ProjectPaths) -> Path:
+    """The directory for what is kept of the project; made where it is missing."""
     try:
-        state = project.paths.state
+        state = paths.state
         if os.access(state, os.W_OK | os.X_OK):
             return state
     except (FileExistsError, NotADirectoryError):
         raise UsageError(
             "it is not a directory, and lockbuild keeps its logs there",
-            on=str(project.paths.directory / STATE_NAME),
+            on=str(paths.directory / STATE_NAME),
             hint="move it away",
         ) from None
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-    key = Digest.of(os.fsencode(project.paths.directory)).hex[:16]
+    key = Digest.of(os.fsencode(paths.directory)).hex[:16]
     state = workspace.store.root / "work" / "projects" / key
     state.mkdir(parents=True, exist_ok=True)
     return state
@@ -80,25 +79,25 @@ class Log(io.RawIOBase):
         super().close()
 
 
-def new_log(workspace: Workspace, project: Project, name: str) -> Log:
+def new_log(workspace: Workspace, paths: ProjectPaths, name: str) -> Log:
     """The log of what is called ``name``. Another build at the same time goes on writing to its own, which has no
     name any more."""
-    path = state_directory(workspace, project) / "logs" / f"{name}.log"
+    path = state_directory(workspace, paths) / "logs" / f"{name}.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     return Log(path, workspace.report)
 
 
-def failed_directory(workspace: Workspace, project: Project, target: str) -> Path:
+def failed_directory(workspace: Workspace, paths: ProjectPaths, target: str) -> Path:
     """Where the build directory of a target's last failed build is kept."""
-    return state_directory(workspace, project) / "failed" / target
+    return state_directory(workspace, paths) / "failed" / target
 
 
 def keep_failed(
-    workspace: Workspace, project: Project, target: str, session: Session, directory: str
+    workspace: Workspace, paths: ProjectPaths, target: str, session: Session, directory: str
 ) -> None:
     """Keep the sandbox's ``directory`` as that of the target's last failed build."""
-    kept = failed_directory(workspace, project, target)
+    kept = failed_directory(workspace, paths, target)
     fresh = kept.with_name(f".{target}.{secrets.token_hex(4)}")
     try:
         fresh.mkdir(parents=True)

@@ -461,3 +461,34 @@ def test_a_failed_build_in_docker_can_be_entered_with_bubblewrap(
     result = recorded.run("build", backend="docker", environ=engine.environ, status=6)
     assert "step 2 of 2 failed with status 1" in result.err
     assert recorded.run("run", "--failed", "--", "cat", "made").out == "half\n"
+
+
+def test_a_build_of_what_is_synced_reads_neither_manifest_nor_lock(recorded: TinyWorld) -> None:
+    recorded.run("sync")
+    result = recorded.run("build", environ={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert "lockbuild.workflow.ready" in result.err
+    assert "pydantic" not in result.err
+
+
+def test_what_was_synced_is_forgotten_when_a_file_changes(recorded: TinyWorld) -> None:
+    recorded.run("sync")
+    manifest = recorded.project / "lockbuild.toml"
+    manifest.write_text(
+        manifest.read_text().replace("$SOURCE/main.txt > out", "$SOURCE/main.txt $WORDS > out")
+    )
+    recorded.run("build")
+    assert (recorded.project / "dist" / "out.txt").read_text() == "HELLO\nworld\nHELLO\n"
+    toolchain = recorded.project / "toolchain.toml"
+    toolchain.write_text(toolchain.read_text().replace("a-z A-Z", "a-y A-Y"))
+    assert "derive.words.steps" in recorded.run("build", status=1).err
+    assert "derive.words.steps" in recorded.run("run", "--", "true", status=1).err
+
+
+def test_a_tree_that_left_the_store_is_made_again_by_the_next_build(recorded: TinyWorld) -> None:
+    recorded.run("sync")
+    words = Path(recorded.run("store", "path", "words").out.strip())
+    tree = next(parent for parent in words.parents if parent.parent.name == "sha256")
+    shutil.rmtree(tree)
+    recorded.run("build")
+    assert tree.is_dir()
+    assert (recorded.project / "dist" / "out.txt").read_text() == "HELLO\nworld\n"

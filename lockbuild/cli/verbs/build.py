@@ -27,8 +27,7 @@ def run(call: Call) -> ExitStatus:
     """Run it; the exit status."""
     from lockbuild.workflow.build import build
 
-    project = call.project()
-    results = build(call.workspace, project, call.targets(project), call.output())
+    results = build(call.workspace, call.paths(), call.arguments.targets, call.output())
     call.progress.close()
     _print_built(call.printer, results)
     return ExitStatus.OK

@@ -33,16 +33,14 @@ def run(call: Call) -> int:
     import sys
 
     from lockbuild.workflow.run import run_command
-    from lockbuild.workflow.session import choose_target
 
-    project = call.project()
     shell = call.arguments.command == "shell"
     command = ["/bin/bash", "--norc"] if shell else call.arguments.argv
     call.progress.outputs_to(sys.stdout.buffer)
     return run_command(
         call.workspace,
-        project,
-        choose_target(project, call.arguments.target),
+        call.paths(),
+        call.arguments.target,
         command,
         interactive=shell or (sys.stdin.isatty() and sys.stdout.isatty()),
         failed=call.arguments.failed,

@@ -33,9 +33,10 @@ def define(commands: Commands) -> None:
 def run(call: Call) -> ExitStatus:
     """Run it; the exit status."""
     from lockbuild.workflow import reproduce
+    from lockbuild.workflow.session import choose_targets
 
     project = call.project()
-    targets = call.targets(project)
+    targets = choose_targets(project.paths, project.manifest.project.targets, call.arguments.targets)
     if call.arguments.output is not None and (call.arguments.record or call.arguments.twice):
         raise UsageError("-o goes with --check-hash")
     if call.arguments.record:

@@ -34,7 +34,7 @@ def run(call: Call) -> ExitStatus:
     if call.arguments.verb == "path":
         from lockbuild.workflow.run import tree_directory
 
-        directory = tree_directory(call.workspace, call.project(), call.arguments.name)
+        directory = tree_directory(call.workspace, call.paths(), call.arguments.name)
         call.progress.close()
         call.printer.say({"path": str(directory)}, str(directory))
         return ExitStatus.OK

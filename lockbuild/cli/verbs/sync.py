@@ -20,25 +20,11 @@ def define(commands: Commands) -> None:
 
 def run(call: Call) -> ExitStatus:
     """Run it; the exit status."""
-    from lockbuild.workflow.noop import file_digests, stamped_sync, write_stamp
+    from lockbuild.workflow.ready import sync_summary
 
-    paths = call.paths()
-    known = stamped_sync(call.workspace, paths)
-    if known is not None:
-        _print_synced(call.printer, known)
-        return ExitStatus.OK
-    from lockbuild.workflow.project import load_lock, load_project, require_current
-    from lockbuild.workflow.sync import sync
-
-    project = load_project(paths)
-    lock = load_lock(paths)
-    require_current(project, lock)
-    files = file_digests(project.files)
-    result = sync(call.workspace, project, lock, call.workspace.platform).summary()
-    if not any(tree.unpack == "path" for tree in lock.trees):
-        write_stamp(paths, files, synced=result)
+    summary = sync_summary(call.workspace, call.paths())
     call.progress.close()
-    _print_synced(call.printer, result)
+    _print_synced(call.printer, summary)
     return ExitStatus.OK
 
 
