@@ -53,7 +53,7 @@ def ensure_loaded(
     IntegrityError where what the engine made of it is not that image; SandboxError where it refuses.
     """
     present = loaded(endpoint, image.config_digest, image.manifest_digest)
-    reference = f"{_REPOSITORY}/{_repository_name(name)}:{image.config_digest.short}"
+    reference = f"{_REPOSITORY}/{repository_name(name)}:{image.config_digest.short}"
     if present is not None:
         _tag(endpoint, present, reference)
         return present
@@ -183,6 +183,6 @@ def _tag(endpoint: EngineEndpoint, identity: Digest, reference: str) -> None:
         raise SandboxError(f"the container engine refused a tag: {answer.body[:200]!r}", on=reference)
 
 
-def _repository_name(name: str) -> str:
+def repository_name(name: str) -> str:
     """``name`` in the grammar of repository names (distribution specification): lower case, single separators."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "environment"

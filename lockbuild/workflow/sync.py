@@ -17,7 +17,7 @@ from lockbuild.errors import IntegrityError, StaleLockError, UsageError
 from lockbuild.model.belonging import locked_platforms
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
-from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree
+from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.store.sources import known_blob
 from lockbuild.workflow.derive import derive_tree
@@ -135,7 +135,7 @@ def _from_sources(
         else:
             missing.append(tree)
     if missing:
-        _fetch(workspace, lock, missing)
+        fetch_sources(workspace, lock, [source for tree in missing for source in lock.sources_of(tree)])
         with ThreadPoolExecutor(max_workers=2) as pool:
             made = pool.map(
                 lambda tree: materialise(
@@ -147,10 +147,11 @@ def _from_sources(
     return digests, [tree.name for tree in missing]
 
 
-def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> None:
+def fetch_sources(workspace: Workspace, lock: Lock, sources: Iterable[Source]) -> None:
+    """Bring what the store lacks of the lock's ``sources`` into it; as `Fetcher.fetch`."""
     from lockbuild.fetch import Fetcher
 
-    wanted = {source.identity: source for tree in trees for source in lock.sources_of(tree)}
+    wanted = {source.identity: source for source in sources}
     commits = any(source.commit is not None for source in wanted.values())
     fetcher = Fetcher(
         workspace.store,
@@ -160,7 +161,9 @@ def _fetch(workspace: Workspace, lock: Lock, trees: Iterable[LockedTree]) -> Non
         suites=lock.suites,
         repositories=workspace.git if commits else None,
         references={
-            tree.pins["commit"]: tree.pins["ref"] for tree in trees if {"commit", "ref"} <= tree.pins.keys()
+            tree.pins["commit"]: tree.pins["ref"]
+            for tree in lock.trees
+            if {"commit", "ref"} <= tree.pins.keys()
         },
     )
     fetcher.fetch(wanted.values())
