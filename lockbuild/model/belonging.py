@@ -15,8 +15,8 @@ from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import Manifest
 from lockbuild.model.platform import Platform
 
-_WITH_EXPORTS: frozenset[Unpack] = frozenset({"debian-tool", "emsdk", "git", "npm", "port"})
-"""The kinds of tools that bring exports of their own, over which those of the manifest go."""
+_WITH_EXPORTS: frozenset[Unpack] = frozenset({"debian-tool", "emsdk", "git", "npm", "oci-root", "port"})
+"""The kinds of trees that bring exports of their own, over which those of the manifest go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ Unpack = Literal[
     "files",
     "git",
     "npm",
+    "oci-root",
     "path",
     "port",
     "wheels",
@@ -48,7 +49,7 @@ class Source(FileModel):
     path: str | None = None
     """For ``pkg:deb`` the path below the archive's root; for ``pkg:pypi`` the file name on the index's page."""
     url: str | None = None
-    """For ``pkg:generic`` where it is."""
+    """For ``pkg:generic`` where it is; for ``pkg:oci`` ``oci://REGISTRY/REPOSITORY@sha256:…``."""
     size: Annotated[int, Field(ge=0)] | None = None
     """Bytes, where they are known before it is fetched."""
     sha256: Digest | None = None
@@ -98,6 +99,11 @@ class Source(FileModel):
     def is_git_directory(self) -> bool:
         """Whether it is what git knows of its commit, and not the tree of that."""
         return self.commit is not None and (self.at or "").rpartition("/")[2] == ".git"
+
+    @property
+    def is_image_manifest(self) -> bool:
+        """Whether it is the manifest of an image: its configuration and layers say no architecture."""
+        return self.purl.startswith("pkg:oci/") and "arch=" in self.purl.partition("?")[2]
 
     @property
     def location(self) -> str:

@@ -16,11 +16,13 @@ from lockbuild.model.lock import Claim, InputValue
 from lockbuild.model.overrides import Overrides
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import (
+    BaseImage,
     DawnRequest,
     DebianBase,
     EmsdkTool,
     Environment,
     GitRequest,
+    ImageRoot,
     MountPath,
     Name,
     OnnxruntimeDepsRequest,
@@ -55,8 +57,23 @@ class Derive(FileModel):
 class Base(FileModel):
     """``[base]``: the root file system."""
 
-    debian: DebianBase
-    """A Debian root."""
+    debian: DebianBase | None = None
+    """A Debian root; beside an image the packages to have on top of that."""
+    image: BaseImage | None = None
+    """An image of a registry."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Base:
+        if self.debian is None and self.image is None:
+            raise ValueError("needs debian or image")
+        return self
+
+    def request(self) -> Request:
+        """What is asked for under the key ``base``."""
+        if self.image is not None:
+            return ImageRoot(image=self.image, debian=self.debian)
+        assert self.debian is not None, "one of both is there"
+        return self.debian
 
 
 class Toolchain(FileModel):
@@ -197,7 +214,7 @@ class Manifest(FileModel):
 
         ``base`` comes first; among those that could come next, the order of the file decides.
         """
-        asked: dict[str, Request] = {"base": self.toolchain.base.debian}
+        asked: dict[str, Request] = {"base": self.toolchain.base.request()}
         asked.update((f"tools.{name}", tool) for name, tool in self.toolchain.tools.items())
         asked.update((f"sources.{name}", source) for name, source in self.project.sources.items())
         ordered: dict[str, Request] = {}

@@ -52,6 +52,8 @@ class BaseOverrides(FileModel):
 
     debian: Change = {}
     """Keys of ``[base.debian]`` to have other values."""
+    image: Change = {}
+    """Keys of ``[base.image]`` to have other values."""
 
 
 class Overrides(FileModel):

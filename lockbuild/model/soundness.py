@@ -18,7 +18,7 @@ from lockbuild.model.lock import InputValue, Lock, LockedTree, RecordedOutputs, 
 from lockbuild.model.platform import Platform
 
 _UNPACKS: Mapping[str, tuple[Unpack, ...]] = {
-    "base": ("debian-root",),
+    "base": ("debian-root", "oci-root"),
     "tools": ("archive", "debian-tool", "emsdk", "git", "npm", "port", "wheels"),
     "derive": ("derive",),
     "sources": ("archive", "files", "git", "path"),
@@ -26,6 +26,7 @@ _UNPACKS: Mapping[str, tuple[Unpack, ...]] = {
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _NAME = re.compile(rf"base|tools\.{_PART}(?:\+{_PART})?|(?:derive|sources)\.{_PART}")
 _URL = re.compile(r"(?:https?|file|ssh)://\S+")
+_IMAGE_URL = re.compile(r"oci://[^/@\s]+/[^@\s]+@sha256:[0-9a-f]{64}")
 
 
 def inputs_digest(inputs: Mapping[str, InputValue]) -> Digest:
@@ -75,7 +76,7 @@ def _tree(key: str, tree: LockedTree, *, has_source: bool) -> Iterator[Problem]:
         yield Problem(key, f"no source is part of {tree.id}")
     if tree.unpack == "path" and tree.digest is None:
         yield Problem(f"{key}.digest", "is required for a directory of the project")
-    if tree.unpack in ("debian-root", "debian-tool", "derive") and tree.platform == "any":
+    if tree.unpack in ("debian-root", "debian-tool", "derive", "oci-root") and tree.platform == "any":
         yield Problem(f"{key}.platform", f"{tree.name} is for one platform, not for any")
 
 
@@ -99,7 +100,10 @@ def _source(key: str, source: Source, trees: set[str]) -> Iterator[Problem]:
         yield Problem(key, "has one of path and url, not both or neither")
     if source.path is not None and not _is_plain(source.path):
         yield Problem(f"{key}.path", f"{source.path!r} is not a path below a registry")
-    if source.url is not None and not _URL.fullmatch(source.url):
+    is_image = source.purl.startswith("pkg:oci/")
+    if is_image and not _is_of_image(source):
+        yield Problem(f"{key}.url", f"{source.location!r} is not oci://REGISTRY/REPOSITORY@ and its digest")
+    elif source.url is not None and not is_image and not _URL.fullmatch(source.url):
         yield Problem(f"{key}.url", f"{source.url!r} is not an http://, https://, file:// or ssh:// URL")
     if source.at is not None and not _is_plain(source.at):
         yield Problem(f"{key}.at", f"{source.at!r} leaves the tree")
@@ -123,6 +127,11 @@ def _outputs(key: str, outputs: RecordedOutputs) -> Iterator[Problem]:
         if file.path in seen:
             yield Problem(f"{key}.files[{index}].path", f"{file.path!r} is there twice")
         seen.add(file.path)
+
+
+def _is_of_image(source: Source) -> bool:
+    url = source.url or ""
+    return _IMAGE_URL.fullmatch(url) is not None and url.endswith(f"@{source.sha256}")
 
 
 def _is_plain(path: str) -> bool:

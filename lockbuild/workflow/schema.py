@@ -39,7 +39,7 @@ def json_schema(name: Format) -> str:
 
 def _let_extend(schema: dict[str, Any]) -> None:
     """A toolchain that extends another need not be whole, nor need its tables."""
-    for name, key in (("DebianBase", "suite"), ("Derive", "steps")):
+    for name, key in (("BaseImage", "reference"), ("DebianBase", "suite"), ("Derive", "steps")):
         schema["$defs"][name]["required"].remove(key)
     whole = ["platforms", "base"]
     schema["required"] = [key for key in schema["required"] if key not in whole]
@@ -50,7 +50,10 @@ def _let_extend(schema: dict[str, Any]) -> None:
     schema["then"] = {
         "required": whole,
         "properties": {
-            "base": {"properties": {"debian": {"required": ["suite"]}}},
+            "base": {
+                "properties": {"debian": {"required": ["suite"]}, "image": {"required": ["reference"]}},
+                "anyOf": [{"required": ["debian"]}, {"required": ["image"]}],
+            },
             "tools": {"additionalProperties": {"required": ["from"]}},
             "derive": {"additionalProperties": {"required": ["steps"]}},
         },

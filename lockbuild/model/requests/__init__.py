@@ -16,6 +16,7 @@ from lockbuild.model.requests.emscripten import BINDINGS, EmsdkTool, PortTool
 from lockbuild.model.requests.fields import Environment, MountPath, Name, RelativePath
 from lockbuild.model.requests.git import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.model.requests.npm import NpmTool
+from lockbuild.model.requests.oci import BaseImage, ImageRoot
 from lockbuild.model.requests.onnxruntime import OnnxruntimeDepsRequest
 from lockbuild.model.requests.pypi import PypiRequest, PypiTool
 from lockbuild.model.requests.request import Request
@@ -33,6 +34,7 @@ __all__ = [
     "BINDINGS",
     "ArchiveRequest",
     "ArchiveTool",
+    "BaseImage",
     "DawnRequest",
     "DawnTool",
     "DebianBase",
@@ -42,6 +44,7 @@ __all__ = [
     "Environment",
     "GitRequest",
     "GitTool",
+    "ImageRoot",
     "MountPath",
     "Name",
     "NpmTool",
