@@ -6,7 +6,7 @@ Of the caller's environment nothing is passed on; everything here is the same fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import UsageError
@@ -73,6 +73,16 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
     ]
     variables["PATH"] = ":".join([*path, _SYSTEM_PATH])
     return Environment(platform=platform, trees=mounted, variables=dict(sorted(variables.items())))
+
+
+def in_environment(trees: Iterable[LockedTree]) -> list[LockedTree]:
+    """Those of a lock's trees that stand in an environment, in its order: base, tools, derived tools.
+
+    What changes least often comes first.
+    """
+    rank = {"base": 0, "tools": 1, "derive": 2}
+    standing = [tree for tree in trees if tree.name.partition(".")[0] in rank]
+    return sorted(standing, key=lambda tree: (rank[tree.name.partition(".")[0]], tree.name))
 
 
 def _standing(trees: Sequence[tuple[LockedTree, Digest]]) -> Iterator[tuple[LockedTree, Digest]]:

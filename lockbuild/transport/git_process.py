@@ -117,8 +117,11 @@ class Git:
         repository: Path | None = None,
         settings: Settings | None = None,
         stdin: int | IO[bytes] = subprocess.DEVNULL,
+        stdout: int | IO[bytes] = subprocess.PIPE,
+        variables: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """A running git with pipes for its output and messages; the caller hands it to `ending`."""
+        """A running git with pipes for its output and messages; the caller hands it to `ending`. ``variables`` are
+        added to its environment."""
         where = [f"--git-dir={repository}"] if repository is not None else []
         with self._lock:
             if self._stopped:
@@ -127,9 +130,9 @@ class Git:
                 process = subprocess.Popen(
                     ["git", *where, *arguments],
                     stdin=stdin,
-                    stdout=subprocess.PIPE,
+                    stdout=stdout,
                     stderr=subprocess.PIPE,
-                    env=self._environment(settings or {}),
+                    env={**self._environment(settings or {}), **(variables or {})},
                     cwd=self._home,
                     start_new_session=True,
                 )

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from lockbuild.environment.compose import compose
+from lockbuild.environment.compose import compose, in_environment
 from lockbuild.environment.materialise import materialise, recipe
 from lockbuild.errors import IntegrityError, StaleLockError, UsageError
 from lockbuild.model.belonging import locked_platforms
@@ -77,14 +77,14 @@ def sync(
     for tree in wanted:
         if tree.unpack == "path":
             digests[tree.id] = _project_directory(workspace, project, tree)
-    layers = [(tree, digests[tree.id]) for tree in _layers(wanted) if tree.unpack != "derive"]
+    layers = [(tree, digests[tree.id]) for tree in in_environment(wanted) if tree.unpack != "derive"]
     for name in project.manifest.toolchain.derive:
         tree = lock.tree(f"derive.{name}", platform)
         digest, fresh = derive_tree(workspace, project, tree, layers, digests)
         digests[tree.id] = digest
         if fresh:
             made.append(tree.name)
-    layers = [(tree, digests[tree.id]) for tree in _layers(wanted)]
+    layers = [(tree, digests[tree.id]) for tree in in_environment(wanted)]
     environment = compose(workspace.store, platform, layers)
     image, image_id = _image(workspace, project, lock, environment, load=load)
     workspace.store.add_root(project.paths.lock, digests.values())
@@ -187,13 +187,6 @@ def _project_directory(workspace: Workspace, project: Project, tree: LockedTree)
             hint=f"run `lockbuild lock --upgrade {tree.name}`",
         )
     return digest
-
-
-def _layers(trees: Iterable[LockedTree]) -> list[LockedTree]:
-    """The environment's trees, those that change least often first: base, tools, derived tools."""
-    rank = {"base": 0, "tools": 1, "derive": 2}
-    layers = [tree for tree in trees if tree.name.partition(".")[0] in rank]
-    return sorted(layers, key=lambda tree: (rank[tree.name.partition(".")[0]], tree.name))
 
 
 def _image(

@@ -1,0 +1,354 @@
+"""One connection of a client: HTTP/1.1 (RFC 9112) by h11, with a deadline for everything that a client can delay.
+
+h11 knows the protocol and refuses what is not sound; reading and sending is done here, so that a file goes from the
+disk to the network without passing through Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+import h11
+
+from lockbuild.errors import LockbuildError
+from lockbuild.events import Note, Reporter
+from lockbuild.serve.conditions import deliver
+from lockbuild.serve.message import Answer, Request, text
+from lockbuild.serve.target import BadTargetError, is_local, split, well_formed
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from lockbuild.serve.message import Body
+
+Handler = Callable[[Request], Answer]
+_CHUNK = 1 << 18
+_IN_MEMORY = 1 << 20
+_LINGER = 1.0
+_USER = re.compile(r"[^/@]*:[^/@]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a client may take. Times in seconds, sizes in bytes.
+
+    ``idle``: until a request begins. ``head``: until its header is there. ``body``: until its body is. ``stall``:
+    without taking anything of an answer. ``slowest``: bytes a second, on average, of an answer that has been waited
+    for longer than ``stall``. ``grace``: for answers under way when the server stops.
+    """
+
+    connections: int = 128
+    idle: float = 60
+    head: float = 15
+    head_size: int = 16 << 10
+    body: float = 60
+    body_size: int = 16 << 20
+    stall: float = 30
+    slowest: int = 1024
+    grace: float = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all connections of a server have in common. ``local_only``: hosts that only this machine is called by."""
+
+    handler: Handler
+    limits: Limits
+    report: Reporter
+    local_only: bool
+    address: str
+    scheme: str
+
+
+class _TooSlowError(OSError):
+    """The client takes too long."""
+
+
+class Connection:
+    """One client; `run` it in a thread of its own. Any thread may `close_if_waiting` or `cut` it."""
+
+    def __init__(self, sock: socket.socket, peer: str, surroundings: Surroundings) -> None:
+        self.waiting_since: float | None = time.monotonic()
+        self._socket = sock
+        self._peer = peer
+        self._limits = surroundings.limits
+        self._surroundings = surroundings
+        self._state = threading.Lock()
+        self._closing = False
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_size)
+        self._sent = 0
+        self._waited = 0.0
+
+    def close_if_waiting(self) -> bool:
+        """End it where no request is under way; whether that is so."""
+        with self._state:
+            if self.waiting_since is None:
+                return False
+            self._closing = True
+        self.cut()
+        return True
+
+    def finish(self) -> None:
+        """Take no further request."""
+        self._closing = True
+        self.close_if_waiting()
+
+    def cut(self) -> None:
+        """End it now."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def run(self) -> None:
+        """Answer requests until either side has enough."""
+        try:
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._socket.settimeout(self._limits.head)
+                self._socket.do_handshake()
+            while self._one():
+                pass
+            self._linger()
+        except (OSError, h11.LocalProtocolError):
+            pass  # the client has gone, or is to go
+        finally:
+            self._socket.close()
+
+    def _linger(self) -> None:
+        """Let the client read the last answer before it learns that we did not read all it sent (RFC 9112, 9.6)."""
+        if self._closing or self._http.their_state in (h11.DONE, h11.CLOSED, h11.MUST_CLOSE):
+            return
+        self._socket.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + _LINGER
+        while (left := deadline - time.monotonic()) > 0:
+            self._socket.settimeout(left)
+            if not self._socket.recv(65536):
+                return
+
+    # One request and its answer
+
+    def _one(self) -> bool:
+        """Answer the next request; whether another may follow."""
+        try:
+            head = self._head()
+            if head is None:
+                return False
+            with self._state:
+                if self._closing:
+                    return False
+                self.waiting_since = None
+            begun = time.monotonic()
+            request, answer = self._answer(head)
+        except h11.RemoteProtocolError as error:
+            self._refuse(error)
+            return False
+        status = 0
+        sent = self._sent
+        try:
+            status = self._send(answer, head.method.decode("ascii"), _fields(head))
+        finally:
+            answer.content.close()
+            if request is not None and request.body is not None:
+                request.body.close()
+            self._log(head, status, self._sent - sent, time.monotonic() - begun)
+        if self._closing or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        self._waited, self._sent = 0.0, 0
+        self.waiting_since = time.monotonic()
+        return True
+
+    def _answer(self, head: h11.Request) -> tuple[Request | None, Answer]:
+        fields = _fields(head)
+        method = head.method.decode("ascii", "replace")
+        host = fields.get("host", "")
+        if self._surroundings.local_only and host and not is_local(host):
+            return None, text(f"{host!a} is not a name of this machine", 421)
+        base = f"{self._surroundings.scheme}://{host if well_formed(host) else self._surroundings.address}"
+        try:
+            segments, query = split(head.target.decode("ascii", "replace"))
+        except BadTargetError as error:
+            return None, text(str(error), 400)
+        if method not in ("GET", "HEAD", "POST"):
+            return None, text("only reading is possible here", 405).having(Allow="GET, HEAD")
+        body = self._body(head)
+        if isinstance(body, Answer):
+            return None, body
+        request = Request(method, segments, query, fields, base, body)
+        try:
+            return request, self._surroundings.handler(request)
+        except LockbuildError as error:
+            self._surroundings.report(Note(f"{request.path!a}: {error}", "warning"))
+            return request, text("it cannot be served now; whoever runs this mirror is told why", 500)
+        except OSError as error:
+            self._surroundings.report(Note(f"{request.path!a}: {error.strerror or error}", "warning"))
+            return request, text("it cannot be served now; whoever runs this mirror is told why", 500)
+
+    def _send(self, answer: Answer, method: str, asked: Mapping[str, str]) -> int:
+        delivery = deliver(answer, method, asked)
+        headers = {"Server": "lockbuild", "X-Content-Type-Options": "nosniff", **delivery.headers}
+        chunked = delivery.count is None and method != "HEAD"
+        if chunked:
+            headers["Transfer-Encoding"] = "chunked"
+        if self._closing or self._http.their_state is not h11.DONE:
+            headers["Connection"] = "close"
+        self._write(h11.Response(status_code=delivery.status, headers=list(headers.items()), reason=b""))
+        if method != "HEAD" and delivery.count != 0:
+            answer.content.send(self, delivery.start, delivery.count or 0)
+        self._write(h11.EndOfMessage())
+        return delivery.status
+
+    def _refuse(self, error: h11.RemoteProtocolError) -> None:
+        """Say what was wrong with the request, where that can still be said."""
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        answer = text("the request is not sound", error.error_status_hint)
+        self._send(answer, "GET", {})
+        self._surroundings.report(Note(f"{self._peer} sent no sound request: {str(error)[:200]!a}", "debug"))
+
+    def _log(self, head: h11.Request, status: int, sent: int, seconds: float) -> None:
+        # Without the query, where secrets could be.
+        target = head.target.decode("ascii", "replace").partition("?")[0][:300]
+        shown = _USER.sub("", target)
+        method = head.method.decode("ascii", "replace")[:16]
+        line = (
+            f"{self._peer} {method} {shown!a} {status or 'broken off'} {sent} bytes {seconds * 1000:.0f} ms"
+        )
+        self._surroundings.report(Note(line, "debug"))
+
+    # Receiving
+
+    def _head(self) -> h11.Request | None:
+        """The next request's header; None where the client has no more."""
+        deadline = time.monotonic() + self._limits.idle
+        begun = False
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                if not begun and self._http.trailing_data[0]:
+                    begun, deadline = True, time.monotonic() + self._limits.head
+                self._receive(deadline)
+                continue
+            if isinstance(event, h11.Request):
+                return event
+            return None
+
+    def _body(self, head: h11.Request) -> Body | Answer | None:
+        """The request's body; None where it has none, an answer where it is more than is taken."""
+        deadline = time.monotonic() + self._limits.body
+        spool: Body | None = None
+        size = 0
+        if head.method != b"POST":
+            event = self._http.next_event()
+            return None if isinstance(event, h11.EndOfMessage) else text("no body is taken here", 413)
+        if self._http.they_are_waiting_for_100_continue:
+            self._write(h11.InformationalResponse(status_code=100, headers=[], reason=b""))
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                self._receive(deadline)
+            elif isinstance(event, h11.Data):
+                size += len(event.data)
+                if size > self._limits.body_size:
+                    return text(f"no more than {self._limits.body_size} bytes are taken", 413)
+                spool = spool or SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  closed by the caller
+                spool.write(event.data)
+            else:
+                if spool is not None:
+                    spool.seek(0)
+                return spool
+
+    def _receive(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise _TooSlowError
+        self._socket.settimeout(left)
+        # Small pieces while there is no body: h11 looks at the size of a header between two of them.
+        self._http.receive_data(self._socket.recv(65536 if self.waiting_since is None else 4096))
+
+    # Sending: what `Outlet` asks for
+
+    def write(self, data: Buffer) -> None:
+        """Send a part of the content."""
+        view = memoryview(data)
+        if view.nbytes:
+            for part in self._framed(view):
+                self._raw(part)
+
+    def write_file(self, descriptor: int, offset: int, count: int) -> None:
+        """Send a part of an open file, by sendfile(2) where nothing encrypts."""
+        for part in self._framed(_Extent(count)):
+            if isinstance(part, _Extent):
+                self._extent(descriptor, offset, count)
+            else:
+                self._raw(part)
+
+    def _framed(self, data: Any) -> list[Any]:
+        """What to send for a piece of content; h11 takes whatever has a length, and gives it back as it is."""
+        return self._http.send_with_data_passthrough(h11.Data(data=data)) or []
+
+    def _write(self, event: Any) -> None:
+        data = self._http.send(event)
+        if data:
+            self._raw(data)
+
+    def _raw(self, data: Buffer) -> None:
+        rest = memoryview(data).cast("B")
+        while rest:
+            begun = time.monotonic()
+            self._socket.settimeout(self._limits.stall)
+            count = self._socket.send(rest[:_CHUNK])
+            rest = rest[count:]
+            self._pace(count, begun)
+
+    def _extent(self, descriptor: int, offset: int, count: int) -> None:
+        encrypted = isinstance(self._socket, ssl.SSLSocket)
+        self._socket.settimeout(self._limits.stall)
+        writable = select.poll()
+        writable.register(self._socket, select.POLLOUT)
+        while count:
+            if encrypted:
+                data = os.pread(descriptor, min(count, _CHUNK), offset)
+                sent = len(data)
+                self._raw(data)
+            else:
+                begun = time.monotonic()
+                if not writable.poll(self._limits.stall * 1000):
+                    raise _TooSlowError
+                try:
+                    sent = os.sendfile(self._socket.fileno(), descriptor, offset, min(count, 4 * _CHUNK))
+                except BlockingIOError:
+                    continue
+                self._pace(sent, begun)
+            if not sent:
+                raise OSError("the file has become shorter")
+            offset, count = offset + sent, count - sent
+
+    def _pace(self, sent: int, begun: float) -> None:
+        self._sent += sent
+        self._waited += time.monotonic() - begun
+        if self._waited > self._limits.stall and self._sent < self._limits.slowest * self._waited:
+            raise _TooSlowError
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """Stands for bytes of a file among those that h11 counts."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def _fields(head: h11.Request) -> dict[str, str]:
+    return {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
