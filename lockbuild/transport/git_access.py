@@ -84,6 +84,8 @@ class GitAccess:
 
     def hint(self, url: str) -> str:
         """What to do when the server wants to know who asks."""
+        if urlsplit(url).scheme == "ssh":
+            return "let ssh have a key for it without asking anybody: by ssh-agent, or in your ~/.ssh/config"
         return self._credentials.hint(url)
 
     def _authorities(self) -> dict[str, str]:

@@ -111,10 +111,16 @@ _EXPLANATIONS: tuple[tuple[str, type[TransferError], str, str | None], ...] = (
     ),
     (
         r"Authentication failed|could not read (?:Username|Password)|returned error: 40[13]|HTTP 40[13]|"
-        r"Permission denied|Host key verification failed|terminal prompts disabled",
+        r"Permission denied|terminal prompts disabled",
         RefusedError,
         "the server wants to know who asks, or refuses",
         None,
+    ),
+    (
+        r"Host key verification failed",
+        RefusedError,
+        "ssh does not know the server's key",
+        "connect to it with ssh once, or put its key into known_hosts: nobody is asked here",
     ),
     (
         r"returned error: 30\d|unable to update url base from redirection",
@@ -164,14 +170,20 @@ def _explained(failure: GitFailedError) -> tuple[type[TransferError], str, str |
     from lockbuild.config.urls import redact_text
 
     lines = [line.strip() for line in failure.text.replace("\r", "\n").split("\n")]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "ssh:", "remote:"))]
-    shown = redact_text("; ".join(dict.fromkeys(telling or lines[-3:])))[:500].strip("; ")
     if isinstance(failure, GitSilentError):
         return UnreachableError, failure.text, None
-    for pattern, kind, what, hint in _EXPLANATIONS:
-        if re.search(pattern, failure.text):
-            return kind, f"{what} ({shown})", hint
-    return TransferError, f"git failed ({shown})", None
+    pattern, kind, what, hint = next(
+        (each for each in _EXPLANATIONS if re.search(each[0], failure.text)),
+        (None, TransferError, "git failed", None),
+    )
+    telling = [
+        line
+        for line in lines  # those of ssh have no prefix
+        if line.startswith(("fatal:", "error:", "ERROR:", "ssh:", "remote:"))
+        or (pattern is not None and re.search(pattern, line))
+    ]
+    shown = redact_text("; ".join(dict.fromkeys(telling or lines[-3:])))[:500].strip("; ")
+    return kind, f"{what} ({shown})", hint
 
 
 def full_disk(failure: GitFailedError, on: Path) -> FetchError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.command import python_path
 from tests.support.git_server import GitServer, Repository, run_git, serving_git
 from tests.support.http_server import Server, serving
 from tests.support.tiny import TinyWorld
@@ -220,6 +222,33 @@ def test_a_server_with_credentials(git: GitWorld, tmp_path: Path) -> None:
     assert "s3cret" not in git.lock
 
 
+def test_a_repository_behind_ssh(git: GitWorld, tmp_path: Path) -> None:
+    """What stands in for ssh is a program of that name, which runs what is asked for on this machine."""
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$*" >> {tmp_path}/said\nfor last; do :; done\nexec sh -c "$last"\n'
+    )
+    program.chmod(0o755)
+    environ = {"PATH": f"{program.parent}:{os.environ['PATH']}", "GIT_SSH_COMMAND": "false"}
+    url = f"ssh://git@git.test:2222{git.library.path}"
+    git.ask(url=url)
+    git.world.run("lock", environ=environ)
+    git.world.run("build", environ=environ)
+    assert (git.world.project / "dist/out.txt").read_text() == "one\n"
+    assert f'url = "{url}"' in git.lock
+    said = (tmp_path / "said").read_text().splitlines()
+    assert said
+    for line in said:
+        assert "-oBatchMode=yes" in line  # a password would be asked for on a terminal that nobody watches
+        assert f"-p 2222 git@git.test git-upload-pack '{git.library.path}'" in line
+    program.write_text("#!/bin/sh\necho 'Host key verification failed.' >&2\nexit 255\n")
+    failed = git.world.run("lock", "--upgrade", environ=environ, status=4).err
+    assert "Host key verification failed" in failed
+    assert "known_hosts" in failed
+    assert url.replace("git@", "") in failed
+
+
 def test_two_that_lock_at_once(git: GitWorld) -> None:
     inner = git.inner.commit({"i": "inner\n"})
     git.library.commit({"f": "top\n"}, submodules={"deps/inner": ("../inner", inner)})
@@ -228,10 +257,6 @@ def test_two_that_lock_at_once(git: GitWorld) -> None:
         *(sys.executable, "-m", "lockbuild", "--project", str(git.world.project)),
         *("--store", str(git.world.store), "lock", "--dry-run", "--json"),
     ]
-    import os
-
-    from tests.support.command import python_path
-
     environ = {**os.environ, **python_path(), **git.world.environ}
     running = [
         subprocess.Popen(arguments, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -249,6 +274,14 @@ def test_files_of_lfs_are_refused(git: GitWorld) -> None:
     git.world.run("lock")
     failed = git.world.run("sync", status=4)
     assert "git LFS keeps big.bin elsewhere" in failed.err
+    assert 'get these files by from = "archive", and leave them out here (exclude)' in failed.err
+    git.ask("main", 'lfs = "fetch"')
+    failed = git.world.run("lock", status=2)
+    assert "sources.lib.lfs: files of git LFS cannot be fetched" in failed.err
+    assert 'from = "archive"' in failed.err
+    git.ask("main", 'exclude = ["big.bin"]')
+    git.world.run("lock")
+    assert not (git.tree() / "big.bin").exists()
 
 
 def test_the_repository(git: GitWorld) -> None:

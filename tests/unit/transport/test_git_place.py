@@ -95,6 +95,21 @@ def test_what_messages_mean(text: str, kind: type[TransferError], tmp_path: Path
     assert text.partition(": ")[2][:20] in error.what
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("Host key verification failed.", "connect to it with ssh once"),
+        ("git@h.test: Permission denied (publickey).", "by ssh-agent, or in your ~/.ssh/config"),
+    ],
+)
+def test_what_ssh_says_is_shown(text: str, hint: str, tmp_path: Path) -> None:
+    said = GitFailedError(f"{text}\nfatal: Could not read from remote repository.\n\nPlease make sure\n", 128)
+    error = Surroundings(Config(), tmp_path).failure("ssh://git@h.test/a", said)
+    assert type(error) is RefusedError
+    assert text.partition("(")[0] in error.what
+    assert hint in (error.hint or "")
+
+
 def test_credentials_in_messages_are_not_shown(tmp_path: Path) -> None:
     text = "fatal: unable to access 'https://user:secret@example.org/a/': something"
     error = Surroundings(Config(), tmp_path).failure("https://example.org/a", GitFailedError(text, 128))
