@@ -125,11 +125,19 @@ def test_what_is_no_such_list(data: bytes, what: str) -> None:
 
 
 def test_the_real_list() -> None:
+    """Whole: each release and alias of the real file, which stands beside the checkout."""
     shared = Path(os.environ.get("LOCKBUILD_TEST_SHARED", Path(__file__).parents[4] / "shared"))
-    file = shared / "data/emscripten-releases-tags.json"
-    if not file.exists():
-        pytest.skip("LOCKBUILD_TEST_SHARED names no directory with the real list")
-    found = tags.parse(file.read_bytes(), "the real list")
+    if not shared.is_dir():
+        pytest.skip(f"there is no {shared}, and LOCKBUILD_TEST_SHARED names no directory with the real list")
+    data = (shared / "data/emscripten-releases-tags.json").read_bytes()
+    found = tags.parse(data, "the real list")
+    raw = json.loads(data)
+    assert len(found.releases) > 300
+    assert (dict(found.releases), dict(found.aliases)) == (raw["releases"], raw["aliases"])
+    for version, commit in raw["releases"].items():
+        assert found.select(version) == Release(version, commit)
+    for alias in raw["aliases"]:
+        assert found.select(alias).version in raw["releases"]
     assert found.select("4.0.19").commit == "8b01e2ec3f33e6b94842096d7312ce4ef5f33f6c"
     assert found.select("6.0.5").commit == "dbd755b5da399329c2576f6e3dfa7f419f5d8409"
     assert found.select("latest-sdk") == found.select("latest")
@@ -138,5 +146,6 @@ def test_the_real_list() -> None:
     assert sorted(map(len, short.values())) == [8, 9]
     assert all(version.endswith("-asserts") for version in short)
     assert not set(short) & set(found.complete_asserts())
-    assert all(found.select(alias).version in found.releases for alias in found.aliases)
-    assert max(found.newest(), key=lambda v: [int(part) for part in v.split(".")]) == found.newest()[0]
+    newest = found.newest()
+    assert newest == sorted(newest, key=lambda v: [int(part) for part in v.split(".")], reverse=True)
+    assert set(newest) == {version for version in raw["releases"] if "-" not in version}
