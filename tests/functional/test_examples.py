@@ -1,65 +1,24 @@
 """The examples with the real Emscripten: the same bytes whoever builds them, wherever, whatever the surroundings.
 
-Locks against what the mirror serves now; the locks that are committed name packages that may have left it. The
+Where the bytes and the time of the first test go: `tests/support/examples.py`.
 first test pays for the toolchain (download, unpacking, Emscripten's system libraries) in a store that the others use.
-"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import tempfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import EXAMPLES, Result, lockbuild
 from tests.support.engine import PrivateEngine
+from tests.support.examples import NAMES, Examples, copy
 from tests.support.users import ORDINARY, python_for_everyone
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(1800)]
-
-NAMES = ("hello", "zlib", "lua")
-
-
-@dataclass
-class Examples:
-    """Copies of the examples in ``projects``, locked, materialised and recorded with ``store`` by bubblewrap."""
-
-    projects: Path
-    store: Path
-
-    def run(self, name: str, *arguments: str | Path, **options: object) -> Result:
-        project = options.pop("project", self.projects / name)
-        store = options.pop("store", self.store)
-        backend = options.pop("backend", "bubblewrap")
-        common = ("--project", str(project), "--store", str(store), "--backend", str(backend))
-        return lockbuild(*common, *arguments, **options)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def examples() -> Iterator[Examples]:
-    # Not below pytest's directories, which only their owner may enter: an ordinary user builds here, too.
-    directory = Path(tempfile.mkdtemp(prefix="lb-examples-"))
-    directory.chmod(0o755)
-    store = Path(os.environ.get("LOCKBUILD_TEST_STORE", directory / "store"))
-    made = Examples(directory / "projects", store)
-    for name in NAMES:
-        copy(EXAMPLES / name, made.projects / name, lock=False)
-        made.run(name, "lock", "--allow-expired", "--materialise")
-        made.run(name, "reproduce", "--record")
-    yield made
-    shutil.rmtree(directory)
-
-
-def copy(source: Path, destination: Path, *, lock: bool = True) -> Path:
-    left_out = {"dist", ".lockbuild"} | (set() if lock else {"lockbuild.lock"})
-    shutil.copytree(source, destination, ignore=lambda _, names: left_out.intersection(names))
-    return destination
 
 
 def node(file: Path, *arguments: str) -> str:
