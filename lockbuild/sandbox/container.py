@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 _AFTERWARDS = '"$@"; status=$?; kill -9 -1 2>/dev/null; exit $status'
 """Ends what a command leaves running: all that the build user may signal, which is not the first process."""
 
-_COMMAND = ["/bin/sh", "-c", "umask 022; exec 2>&1; " + _AFTERWARDS, "sh"]
-_TERMINAL_COMMAND = ["/bin/sh", "-c", "umask 022; " + _AFTERWARDS, "sh"]
+_FIXED_ADDRESSES = (
+    '/usr/bin/setarch linux64 -R /bin/sh -c : 2>/dev/null >&2 && set -- /usr/bin/setarch linux64 -R "$@"; '
+)
+"""Switches address randomisation off where the environment has setarch(1) and the seccomp filter lets it."""
+
+_COMMAND = ["/bin/sh", "-c", "umask 022; exec 2>&1; " + _FIXED_ADDRESSES + _AFTERWARDS, "sh"]
+_TERMINAL_COMMAND = ["/bin/sh", "-c", "umask 022; " + _FIXED_ADDRESSES + _AFTERWARDS, "sh"]
 _RUNTIME_FAILURES = (b"OCI runtime exec failed", b"Error: runc: ", b"Error: crun: ")
 """How the output begins, in Docker and in Podman, where the command could not even be started."""
 

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lockbuild.errors import SandboxError
@@ -20,6 +21,7 @@ from lockbuild.sandbox.backend import Guarantees
 from lockbuild.sandbox.container import ContainerSession, engine_errors
 from lockbuild.sandbox.layout import read_only_paths
 from lockbuild.sandbox.owner import Owner
+from lockbuild.sandbox.seccomp import Filter, engine_filter, security_option
 from lockbuild.sandbox.upload import Upload, upload_stream
 from lockbuild.transport.engine import API_VERSION, EngineEndpoint, EngineKind, find_engine
 
@@ -52,17 +54,23 @@ class Docker:
     """The Docker back-end. ``endpoint`` is the engine; None looks for one in ``environ``."""
 
     name = "docker"
-    guarantees = Guarantees(
-        network=True,
-        filesystem=True,
-        fixed_paths=True,
-        # The engine's seccomp profile refuses personality(ADDR_NO_RANDOMIZE).
-        address_randomisation_off=False,
-    )
 
     def __init__(self, environ: Mapping[str, str], *, endpoint: EngineEndpoint | None = None) -> None:
         self._environ = environ
         self._endpoint = endpoint
+        self._profile_refused = False
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """Everything; address randomisation stays on where the engine's administrator chose a seccomp profile, where
+        the engine refuses ours, and in an environment without setarch(1)."""
+        fixed = self.endpoint is not None and self._filter != "chosen" and not self._profile_refused
+        return Guarantees(network=True, filesystem=True, fixed_paths=True, address_randomisation_off=fixed)
+
+    @cached_property
+    def _filter(self) -> Filter:
+        assert self.endpoint is not None
+        return engine_filter(self.endpoint)
 
     @property
     def endpoint(self) -> EngineEndpoint | None:
@@ -105,12 +113,29 @@ class Docker:
             standard_input = stack.enter_context(ExitStack())
             stack.callback(_remove, client, name)
             with engine_errors(self.endpoint):
-                _create(client, name, spec, spec.image, self.endpoint.kind)
+                self._create(client, name, spec, spec.image, self.endpoint)
                 client.put_archive(name, "/", upload_stream(_uploads(spec)))
                 stream = client.attach_socket(name, params={"stdin": 1, "stream": 1})
                 standard_input.callback(_close_stream, stream)
                 client.start(name)
             yield ContainerSession(client, self.endpoint, name, spec)
+
+    def _create(
+        self, client: APIClient, name: str, spec: SandboxSpec, image: Digest, endpoint: EngineEndpoint
+    ) -> None:
+        """With our seccomp profile where that stands for the engine's own, and without where it will not have it."""
+        from docker.errors import APIError
+
+        if self._filter == "built-in" and not self._profile_refused:
+            try:
+                _create(client, name, spec, image, endpoint.kind, [security_option(endpoint)])
+                return
+            except APIError as error:
+                # Podman looks for the file on its own machine.
+                if "seccomp" not in str(error.explanation):
+                    raise
+                self._profile_refused = True
+        _create(client, name, spec, image, endpoint.kind, [])
 
 
 @contextmanager
@@ -141,11 +166,16 @@ def _uploads(spec: SandboxSpec) -> list[Upload]:
     return inputs + [Upload(path, mode=0o1777 if path == TMP_DIR else 0o755) for path in spec.writable]
 
 
-def _create(client: APIClient, name: str, spec: SandboxSpec, image: Digest, kind: EngineKind) -> None:
+def _create(
+    client: APIClient, name: str, spec: SandboxSpec, image: Digest, kind: EngineKind, security: list[str]
+) -> None:
     from docker.errors import ImageNotFound
 
     host = client.create_host_config(
-        network_mode="none", cap_drop=["ALL"], security_opt=["no-new-privileges"], auto_remove=True
+        network_mode="none",
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges", *security],
+        auto_remove=True,
     )
     volumes: list[str] = []
     if kind == "podman":

@@ -17,9 +17,11 @@ ACCOUNTS = {
 }
 
 
-def make_spec(directory: Path) -> SandboxSpec:
+def make_spec(directory: Path, *, setarch: bool = True) -> SandboxSpec:
     """Lay out base, tool and input below ``directory``, as a store does: canonical modes and times."""
     base = _base(directory / "base")
+    if setarch:
+        _setarch(base)
     tool = directory / "tool"
     _write(tool / "opt/tool/bin/greet", "#!/bin/sh\necho greetings from $0\n", executable=True)
     source = directory / "source"
@@ -57,6 +59,18 @@ def _base(root: Path) -> Path:
     for name, text in ACCOUNTS.items():
         _write(root / name, text)
     return root
+
+
+def _setarch(root: Path) -> None:
+    """The machine's own, with its libraries: busybox's cannot switch address randomisation off."""
+    program = shutil.which("setarch")
+    assert program, "these tests need setarch: apt install util-linux"
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    for file in (program, *(word for word in listed.split() if word.startswith("/"))):
+        place = root / ("usr/bin/setarch" if file == program else file[1:])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+        place.chmod(0o755)
 
 
 def _write(path: Path, text: str, *, executable: bool = False) -> None:
