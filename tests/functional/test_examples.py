@@ -1,7 +1,4 @@
-"""The examples with the real Emscripten: the same bytes whoever builds them, wherever, whatever the surroundings.
-
-Where the bytes and the time of the first test go: `tests/support/examples.py`.
-first test pays for the toolchain (download, unpacking, Emscripten's system libraries) in a store that the others use.
+"""The examples with the real Emscripten: the same bytes whoever builds them, wherever, whatever the surroundings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The examples with the real Emscripten, locked against what the mirror serves now, for the tests that build them.
 
-They are copies: the locks that are committed name packages that may have left it.
-The first of those tests pays for the toolchain (download, unpacking, Emscripten's system libraries), in a store that all of
-them use; ``LOCKBUILD_TEST_STORE`` names one that is kept.
+They are copies, since the locks that are committed name packages that may have left the mirror. The first test pays
+for the toolchain (download, unpacking, Emscripten's system libraries), in a store that all of them use;
+``LOCKBUILD_TEST_STORE`` names one that is kept.
 """
 
 from __future__ import annotations
