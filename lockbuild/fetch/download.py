@@ -6,9 +6,7 @@ none is left does the download fail, with what each place did wrong.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -18,6 +16,7 @@ from lockbuild.fetch.progress import FileProgress
 from lockbuild.model.lock import Source
 from lockbuild.transport.body import Body
 from lockbuild.transport.failures import BrokenTransferError, TransferError, UnreachableError
+from lockbuild.transport.transfers import Transfers
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
@@ -30,55 +29,12 @@ _PAUSE = 0.25
 """Seconds before a transfer that came no further is tried again; it doubles with each."""
 
 
-class StoppedError(Exception):
-    """The download was called off; what has come stays for the next run."""
-
-
 class _OtherFileError(IntegrityError):
     """The place says beforehand that it has a file of another size; what has come stays good."""
 
 
 Failure = TransferError | IntegrityError
 """What a place can do wrong."""
-
-
-class Transfers:
-    """The transfers that are running, so that all can be stopped at once from another thread."""
-
-    def __init__(self) -> None:
-        self._stopped = threading.Event()
-        self._open: set[Body] = set()
-        self._lock = threading.Lock()
-
-    def stop(self) -> None:
-        """Make every transfer end with StoppedError, also one that waits for bytes."""
-        self._stopped.set()
-        with self._lock:
-            for body in self._open:
-                body.abort()
-
-    def check(self) -> None:
-        """StoppedError after `stop`."""
-        if self._stopped.is_set():
-            raise StoppedError
-
-    def pause(self, seconds: float) -> None:
-        """Wait, but not past `stop`: then StoppedError."""
-        self._stopped.wait(seconds)
-        self.check()
-
-    @contextmanager
-    def watching(self, body: Body) -> Iterator[Body]:
-        """Close ``body`` at the end; let `stop` reach it meanwhile."""
-        with self._lock:
-            self._open.add(body)
-        try:
-            with body:
-                self.check()
-                yield body
-        finally:
-            with self._lock:
-                self._open.discard(body)
 
 
 class Downloader:

@@ -53,9 +53,9 @@ def fetch(source: Source, store: Store, repositories: GitRepositories, places: P
     IntegrityError where the lock records another digest, or the tree is none that can be unpacked safely; what
     ``repositories`` raises: for a commit that is gone NotFoundError, which says what it was.
     """
-    from lockbuild.fetch.download import StoppedError
     from lockbuild.fetch.git_directory import write_git_directory
     from lockbuild.transport.git_process import GitStoppedError
+    from lockbuild.transport.transfers import StoppedError
 
     assert source.url is not None, "the schema of locks gives every commit its repository"
     assert source.commit is not None, "whoever calls this asked for a commit"

@@ -14,7 +14,7 @@ from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError, IntegrityError, LockbuildError
 from lockbuild.events import Finished, Reporter, Started
 from lockbuild.fetch import deb, git, npm, pypi, url
-from lockbuild.fetch.download import Downloader, Failure, StoppedError, Transfers
+from lockbuild.fetch.download import Downloader, Failure
 from lockbuild.fetch.places import Places
 from lockbuild.fetch.progress import OVERALL, FileProgress
 from lockbuild.model.digest import Digest
@@ -27,6 +27,7 @@ from lockbuild.transport.failures import (
     UnavailableError,
     UnreachableError,
 )
+from lockbuild.transport.transfers import StoppedError, Transfers
 
 if TYPE_CHECKING:
     from lockbuild.store import Store

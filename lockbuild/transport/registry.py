@@ -10,8 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from lockbuild.config import Config
@@ -32,40 +31,26 @@ from lockbuild.transport.failures import (
 )
 from lockbuild.transport.registry_auth import Authority
 from lockbuild.transport.registry_exchange import Exchange
+from lockbuild.transport.registry_manifest import (
+    LARGEST_MANIFEST,
+    MANIFEST_TYPES,
+    Manifest,
+    checked_manifest,
+    verified,
+)
 from lockbuild.transport.registry_places import RegistryPlaces
+from lockbuild.transport.transfers import Transfers
 
 if TYPE_CHECKING:
     from lockbuild.transport.http import Http
     from lockbuild.transport.registry_blobs import BlobStore
 
+__all__ = ["LARGEST_MANIFEST", "MANIFEST_TYPES", "Manifest", "Registries"]
+
 T = TypeVar("T")
 
-MANIFEST_TYPES = (
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-)
-"""What is asked for: manifests and indexes of OCI, and what Docker made before there was OCI."""
-LARGEST_MANIFEST = 4 << 20
-"""Bytes. The specification's own limit ("Pushing Manifests")."""
 _MOST_PAGES = 1000
 _NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next"?')
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """A manifest or index: its exact bytes, which have ``digest``."""
-
-    media_type: str
-    body: bytes
-    digest: Digest
-
-    @property
-    def value(self) -> dict[str, Any]:
-        """Its JSON."""
-        value: dict[str, Any] = json.loads(self.body)
-        return value
 
 
 class Registries:
@@ -84,6 +69,7 @@ class Registries:
         client = http.direct
         self._offline = http.offline
         self._report = report
+        self._transfers = Transfers()
         self._places = RegistryPlaces(config, client)
         self._exchange = Exchange(
             client, Authority(client, Credentials(config, environ), DockerCredentials(environ))
@@ -102,7 +88,7 @@ class Registries:
             data, headers = self._exchange.get(
                 place, _pull(reference), {"Accept": accept}, limit=LARGEST_MANIFEST
             )
-            return _checked_manifest(reference, place, data, headers)
+            return checked_manifest(reference, place, data, headers)
 
         return self._first(reference, f"manifests/{reference.target}", read)
 
@@ -130,7 +116,7 @@ class Registries:
 
         def read(place: str) -> bytes:
             data, _ = self._exchange.get(place, _pull(reference), {}, limit=limit)
-            return _verified(data, digest, place)
+            return verified(data, digest, place)
 
         return self._first(reference, f"blobs/{digest}", read)
 
@@ -142,12 +128,15 @@ class Registries:
         *,
         size: int | None = None,
         label: str | None = None,
+        transfers: Transfers | None = None,
     ) -> None:
         """Bring the blob into ``store`` where that lacks it: resumed where it broke off, verified at the end.
 
         IntegrityError where no place has its bytes, among them those that have another ``size``.
         """
         from lockbuild.transport.registry_blobs import fetch
+
+        transfers = self._transfers if transfers is None else transfers
 
         def read(place: str) -> None:
             fetch(
@@ -157,10 +146,25 @@ class Registries:
                 store,
                 self._report,
                 label or f"{reference.repository} {digest.short}",
+                transfers,
             )
 
         if not store.has_blob(digest):
             self._first(reference, f"blobs/{digest}", read)
+
+    def chunks(
+        self, reference: Reference, digest: Digest, size: int, *, transfers: Transfers | None = None
+    ) -> Iterator[bytes]:
+        """The blob in pieces, gone on with where the transfer breaks off, for whoever needs it only once.
+
+        IntegrityError, before the last piece, where it is not what its digest says.
+        """
+        from lockbuild.transport.registry_blobs import chunks
+
+        def stream(offset: int) -> Body:
+            return self.blob(reference, digest, offset)
+
+        return chunks(stream, digest, size, self._transfers if transfers is None else transfers)
 
     def tags(self, reference: Reference) -> list[str]:
         """Every tag of the repository, sorted."""
@@ -178,6 +182,12 @@ class Registries:
 
         self._first(reference, "tags/list", read)
         return sorted(found)
+
+    def reach(self, reference: Reference) -> None:
+        """UnreachableError where the registry does not answer at once."""
+        self._online(reference)
+        for place in self._places.reading(reference, "tags/list")[:1]:
+            self._exchange.ask(place)
 
     # Writing
 
@@ -261,35 +271,6 @@ def _pull(reference: Reference) -> tuple[str, ...]:
 
 def _push(reference: Reference) -> tuple[str, ...]:
     return (f"repository:{reference.repository}:pull,push",)
-
-
-def _verified(data: bytes, digest: Digest, place: str) -> bytes:
-    found = Digest.of(data)
-    if found != digest:
-        raise IntegrityError(f"what came has the digest {found}, not {digest}", on=redact(place))
-    return data
-
-
-def _checked_manifest(reference: Reference, place: str, data: bytes, headers: Any) -> Manifest:
-    digest = Digest.of(data)
-    if reference.digest is not None:
-        _verified(data, reference.digest, place)
-    said = headers.get("Docker-Content-Digest", "")
-    if said.startswith("sha256:") and said != str(digest):
-        raise IntegrityError(f"the registry says {said}, and sends {digest}", on=redact(place))
-    try:
-        value = json.loads(data)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise MalformedError("what came is no manifest", on=redact(place))
-    declared = headers.get("Content-Type", "").partition(";")[0].strip()
-    media_type = value.get("mediaType") or declared
-    # A document that is read as a manifest here and as an index there is two things (CVE-2021-41190).
-    ambiguous = "manifests" in value and ("layers" in value or "config" in value)
-    if ambiguous or (declared in MANIFEST_TYPES and media_type != declared):
-        raise MalformedError("what came is a manifest of two kinds at once", on=redact(place))
-    return Manifest(str(media_type), data, digest)
 
 
 def _tags(data: bytes, place: str) -> Iterator[str]:

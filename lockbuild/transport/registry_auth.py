@@ -81,8 +81,11 @@ class Authority:
         if challenge.scheme == "basic":
             credential = self._credential(url)
             return credential.header if isinstance(credential, Credential) else None
-        token = self._tokens.get((place, scopes))
-        return token.header if token is not None and time.monotonic() < token.until else None
+        with self._lock:
+            token = self._tokens.get((place, scopes))
+            if token is None or token.until <= time.monotonic():
+                token = self._tokens[place, scopes] = self._token(url, challenge, scopes)
+            return token.header
 
     def answer(self, url: str, scopes: tuple[str, ...], asked: str, shown: str | None) -> str | None:
         """The header that the challenge ``asked`` (WWW-Authenticate) wants, where it is not what was ``shown``.
@@ -96,10 +99,9 @@ class Authority:
             return None
         with self._lock:
             self._wanted[place] = challenge
-            if challenge.scheme == "bearer":
-                known = self._tokens.get((place, scopes))
-                if known is None or known.header == shown or known.until <= time.monotonic():
-                    self._tokens[place, scopes] = self._token(url, challenge, scopes)
+            known = self._tokens.get((place, scopes))
+            if known is not None and known.header == shown:
+                del self._tokens[place, scopes]  # it has expired before its time, or was for something else
         header = self.header(url, scopes)
         return header if header != shown else None
 
@@ -120,8 +122,7 @@ class Authority:
         if isinstance(credential, Credential) and credential.user is None:
             return _Token(credential.header, float("inf"))
         realm = self._realm(url, challenge)
-        asked = challenge.parameters.get("scope", "").split()
-        wanted = sorted({*scopes, *asked})
+        wanted = sorted(scopes)
         service = challenge.parameters.get("service")
         parameters = [("service", service)] if service else []
         if isinstance(credential, IdentityToken):

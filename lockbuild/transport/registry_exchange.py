@@ -69,13 +69,21 @@ class Exchange:
         response = self._once(method, url, headers, shown, body, attempts)
         if response.status_code == 401 and known:
             asked = response.headers.get("WWW-Authenticate", "")
-            header = self.authority.answer(url, scopes, asked, shown)
+            try:
+                header = self.authority.answer(url, scopes, asked, shown)
+            except BaseException:
+                response.close()
+                raise
             if header is not None:
                 response.close()
                 response = self._once(method, url, headers, header, body, attempts)
         if response.status_code < 400:
             return response
         raise self._failure(response, url)
+
+    def ask(self, url: str) -> None:
+        """See whether anybody answers, whatever that is; UnreachableError otherwise."""
+        self._once("HEAD", url, {}, None, None, 1).close()
 
     def get(
         self, url: str, scopes: tuple[str, ...], headers: dict[str, str], *, limit: int

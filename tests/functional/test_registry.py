@@ -2,30 +2,66 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lockbuild.config import Config
-from lockbuild.config.settings import NetworkConfig
+from lockbuild.config import Config, HostConfig, Mirror
+from lockbuild.config.settings import NetworkConfig, RegistriesConfig
+from lockbuild.errors import IntegrityError, UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.reference import Reference
 from lockbuild.store import Store
+from lockbuild.transport.failures import (
+    MalformedError,
+    NotFoundError,
+    OfflineError,
+    RefusedError,
+    UnreachableError,
+)
 from lockbuild.transport.http import Http
 from lockbuild.transport.registry import Registries
-from tests.support.registry import Registry, registry
+from tests.support.http_server import Handler, Server, make_certificate, other, redirect, serving, truncate
+from tests.support.registry import (
+    PASSWORD,
+    USER,
+    Registry,
+    TokenService,
+    front,
+    registry,
+    token_service,
+)
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-def client(one: Registry, *, environ: dict[str, str] | None = None, offline: bool = False) -> Registries:
-    authorities = [str(one.certificate)] if one.certificate else []
-    config = Config(network=NetworkConfig(retries=1, ca=authorities))
-    return Registries(Http(config, offline=offline, first_wait=0.01), config, environ=environ or {})
+_OPEN: list[Http] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Every client of a test is closed after it."""
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+def client(
+    one: Registry | None, *, environ: dict[str, str] | None = None, offline: bool = False, **settings: Any
+) -> Registries:
+    """A client that trusts the registry's certificate, knows what ``environ`` has, and is configured so."""
+    authorities = [str(one.certificate)] if one is not None and one.certificate else []
+    config = Config(network=NetworkConfig(retries=1, ca=authorities), **settings)
+    http = Http(config, offline=offline, first_wait=0.01)
+    _OPEN.append(http)
+    return Registries(http, config, environ={"HOME": "/nowhere", **(environ or {})})
 
 
 def pushed(registries: Registries, reference: Reference, data: bytes) -> Digest:
@@ -83,3 +119,350 @@ def test_a_manifest_and_its_blobs_come_back_as_they_went(
     logged_in.fetch_blob(reference, Digest.of(layer), store, size=len(layer))
     assert store.verified_blob(Digest.of(layer)).read_bytes() == layer
     assert logged_in.blob_bytes(reference, Digest.of(config), limit=100) == config
+
+
+def test_a_blob_that_is_there_is_not_sent_again(
+    secured: Registry, logged_in: Registries, reference: Reference
+) -> None:
+    data = os.urandom(5000)
+    digest = Digest.of(data)
+    sent: list[int] = []
+
+    def opened() -> list[bytes]:
+        sent.append(1)
+        return [data]
+
+    assert logged_in.push_blob(reference, digest, len(data), opened)
+    assert not logged_in.push_blob(reference, digest, len(data), opened)
+    assert len(sent) == 1
+    beside = Reference(reference.registry, reference.repository + "-beside")
+    assert not logged_in.push_blob(
+        beside, digest, len(data), opened, mount=["team/not-there", reference.repository]
+    )
+    assert len(sent) == 1
+    assert logged_in.has_blob(beside, digest)
+
+
+def test_an_empty_blob_goes_and_comes(logged_in: Registries, reference: Reference, tmp_path: Path) -> None:
+    assert logged_in.push_blob(reference, Digest.of(b""), 0, list)
+    store = Store(tmp_path / "store")
+    logged_in.fetch_blob(reference, Digest.of(b""), store, size=0)
+    assert store.blob_path(Digest.of(b"")).read_bytes() == b""
+    assert list(logged_in.chunks(reference, Digest.of(b""), 0)) == []
+
+
+def test_what_is_not_there(logged_in: Registries, reference: Reference) -> None:
+    with pytest.raises(NotFoundError, match=r"answers 404 Not Found: (MANIFEST|NAME)_UNKNOWN") as caught:
+        logged_in.manifest(reference)
+    assert reference.repository in str(caught.value.on)
+    assert not logged_in.has_manifest(reference)
+    assert not logged_in.has_blob(reference, Digest.of(b"nothing"))
+
+
+def test_nobody_gets_in_without_a_password(secured: Registry, reference: Reference) -> None:
+    with pytest.raises(RefusedError, match="answers 401 Unauthorized") as caught:
+        client(secured).manifest(reference)
+    assert "docker login" in str(caught.value.hint)
+    knowing = client(
+        secured,
+        environ={"TOKEN": "wrong-secret"},
+        hosts=[HostConfig(host=secured.host, username=USER, token_env="TOKEN")],
+    )
+    with pytest.raises(RefusedError) as wrong:
+        knowing.manifest(reference)
+    assert "check the user name and password" in str(wrong.value.hint)
+    assert "wrong-secret" not in str(wrong.value)
+    assert base64.b64encode(b"alice:wrong-secret").decode() not in str(wrong.value)
+
+
+def test_a_host_of_the_configuration_lets_in(secured: Registry, reference: Reference) -> None:
+    registries = client(
+        secured,
+        environ={"REGISTRY_TOKEN": PASSWORD},
+        hosts=[HostConfig(host=secured.host, username=USER, token_env="REGISTRY_TOKEN")],
+    )
+    assert pushed(registries, reference, b"by a token of the environment")
+
+
+@pytest.mark.parametrize("key", ["credsStore", "credHelpers"])
+def test_a_helper_of_docker_lets_in(
+    secured: Registry, reference: Reference, tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = tmp_path / "bin" / "docker-credential-test"
+    helper.parent.mkdir()
+    answer = json.dumps({"Username": USER, "Secret": PASSWORD})
+    helper.write_text(
+        f"#!/bin/sh\nread server\n[ \"$1 $server\" = 'get {secured.host}' ] && echo '{answer}'\n"
+    )
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{helper.parent}:{os.environ['PATH']}")
+    value = {key: "test" if key == "credsStore" else {secured.host: "test"}}
+    (tmp_path / "config.json").write_text(json.dumps(value))
+    assert pushed(client(secured, environ={"DOCKER_CONFIG": str(tmp_path)}), reference, b"by a helper")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"credsStore": "nowhere"}', "docker-credential-nowhere, which is not on PATH"),
+        ('{"credsStore": "failing"}', "docker-credential-failing failed"),
+        ('{"auths": {"HOST": {"auth": "bm8tY29sb24="}}}', "is no configuration of Docker"),
+        ("no JSON with a s3cr3t", "is no configuration of Docker"),
+    ],
+)
+def test_a_configuration_of_docker_that_is_of_no_use(
+    secured: Registry,
+    reference: Reference,
+    tmp_path: Path,
+    text: str,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    helper = tmp_path / "bin" / "docker-credential-failing"
+    helper.parent.mkdir()
+    helper.write_text("#!/bin/sh\necho a s3cr3t; exit 1\n")
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{helper.parent}:{os.environ['PATH']}")
+    (tmp_path / "config.json").write_text(text.replace("HOST", secured.host))
+    with pytest.raises(UsageError, match=re.escape(what)) as caught:
+        client(secured, environ={"DOCKER_CONFIG": str(tmp_path)}).manifest(reference)
+    assert "s3cr3t" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value.on)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenService]:
+    with token_service(tmp_path_factory.mktemp("tokens")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def by_tokens(service: TokenService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with registry(tmp_path_factory.mktemp("registry"), tokens=service) as one:
+        yield one
+
+
+def test_tokens_are_for_what_is_done_and_used_again(
+    by_tokens: Registry, service: TokenService, tmp_path: Path
+) -> None:
+    service.asked.clear()
+    reference = Reference(by_tokens.host, "team/by-token", "1")
+    registries = client(by_tokens, environ=by_tokens.docker_config(tmp_path))
+    layer, config = pushed(registries, reference, b"layer"), pushed(registries, reference, b"{}")
+    registries.push_manifest(reference, image_manifest(config, 2, layer, 5), MANIFEST)
+    assert registries.manifest(reference).media_type == MANIFEST
+    shown = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    scopes = [query["scope"] for query, _ in service.asked]
+    assert {who for _, who in service.asked} == {f"Basic {shown}"}
+    assert scopes == [
+        ["repository:team/by-token:pull"],
+        ["repository:team/by-token:pull,push"],
+    ]
+    assert {tuple(query["service"]) for query, _ in service.asked} == {("test registry",)}
+
+
+def test_an_anonymous_token_reads_and_does_not_write(
+    by_tokens: Registry, service: TokenService, tmp_path: Path
+) -> None:
+    reference = Reference(by_tokens.host, "team/open", "1")
+    data = os.urandom(100)
+    digest = pushed(client(by_tokens, environ=by_tokens.docker_config(tmp_path)), reference, data)
+    service.asked.clear()
+    anonymous = client(by_tokens)
+    assert anonymous.blob_bytes(reference, digest, limit=1000) == data
+    assert [who for _, who in service.asked] == [None]
+    with pytest.raises(RefusedError, match="answers 401"):
+        pushed(anonymous, reference, b"not allowed")
+
+
+def test_a_token_that_has_expired_is_had_anew(
+    by_tokens: Registry, service: TokenService, tmp_path: Path
+) -> None:
+    reference = Reference(by_tokens.host, "team/expiring", "1")
+    registries = client(by_tokens, environ=by_tokens.docker_config(tmp_path))
+    service.lifetime = -120  # the registry takes none that is older than its leeway
+    try:
+        with pytest.raises(RefusedError, match="answers 401"):
+            pushed(registries, reference, b"too old")
+    finally:
+        service.lifetime = 60
+    assert pushed(registries, reference, b"fresh")
+
+
+def test_an_identity_token_gets_access(by_tokens: Registry, service: TokenService, tmp_path: Path) -> None:
+    value = {"auths": {by_tokens.host: {"identitytoken": service.identity}}}
+    (tmp_path / "config.json").write_text(json.dumps(value))
+    service.asked.clear()
+    registries = client(by_tokens, environ={"DOCKER_CONFIG": str(tmp_path)})
+    assert pushed(registries, Reference(by_tokens.host, "team/identity"), b"by identity")
+    assert {who for _, who in service.asked} == {service.identity}
+    assert service.asked[0][0]["grant_type"] == ["refresh_token"]
+
+
+def test_no_password_goes_to_a_realm_without_tls(tmp_path: Path) -> None:
+    def challenge(handler: Handler) -> None:
+        handler.reply(401, b"", {"WWW-Authenticate": 'Bearer realm="http://127.0.0.1:9/token",service="x"'})
+
+    certificate = make_certificate(tmp_path / "tls")
+    with serving(certificate=certificate) as server:
+        host = server.url.partition("://")[2]
+        server.script["/v2/a/b/manifests/latest"] = [challenge]
+        one = Registry(host, tmp_path, certificate.parent / "certificate.pem")
+        with pytest.raises(RefusedError, match="which is no place for credentials"):
+            client(one, environ=one.docker_config(tmp_path / "docker")).manifest(Reference(host, "a/b"))
+
+
+def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
+    """As registries that keep their blobs in somebody's object storage do."""
+    data = os.urandom(1000)
+    digest = Digest.of(data)
+    with serving() as registry_server, serving(host="127.0.0.2") as storage:
+        registry_server.credentials = (USER, PASSWORD)
+        storage.add("/bucket/object", data)
+        host = registry_server.url.partition("://")[2]
+        path = f"/v2/a/b/blobs/{digest}"
+        registry_server.script[path] = [redirect(f"{storage.url}/bucket/object?sig=secret", 307)] * 2
+        one = Registry(host, tmp_path)
+        registries = client(one, environ=one.docker_config(tmp_path / "docker"))
+        assert registries.blob_bytes(Reference(host, "a/b"), digest, limit=2000) == data
+        assert registry_server.shown()
+        assert not storage.shown()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[tuple[Server, Reference]]:
+    """A server that does as it is told, and a reference to a repository of its."""
+    with serving() as server:
+        yield server, Reference(server.url.partition("://")[2], "a/b", "1")
+
+
+def test_wrong_bytes_are_refused(plain: tuple[Server, Reference], tmp_path: Path) -> None:
+    server, reference = plain
+    data = os.urandom(100_000)
+    digest = Digest.of(data)
+    path = f"/v2/a/b/blobs/{digest}"
+    server.add(path, data)
+    registries, store = client(None), Store(tmp_path / "store")
+    attempts = (
+        lambda: registries.fetch_blob(reference, digest, store, size=len(data)),
+        lambda: list(registries.chunks(reference, digest, len(data))),
+        lambda: registries.blob_bytes(reference, digest, limit=1 << 20),
+    )
+    for wrong in (other(data[:-1] + b"?"), other(data + b"more"), other(data[:-7])):
+        for attempt in attempts:
+            server.script[path] = [wrong] * 9
+            with pytest.raises(IntegrityError):
+                attempt()
+        assert not store.has_blob(digest)
+    server.script[path] = []
+    client(None).fetch_blob(reference, digest, Store(tmp_path / "store"), size=len(data))
+
+
+def test_a_broken_transfer_is_gone_on_from(plain: tuple[Server, Reference], tmp_path: Path) -> None:
+    server, reference = plain
+    data = os.urandom(2_000_000)
+    digest = Digest.of(data)
+    path = f"/v2/a/b/blobs/{digest}"
+    server.add(path, data)
+    server.script[path] = [truncate(700_000), truncate(600_000)]
+    store = Store(tmp_path / "store")
+    client(None).fetch_blob(reference, digest, store, size=len(data))
+    assert store.verified_blob(digest).read_bytes() == data
+    ranges = [request.headers.get("range") for request in server.requests if request.path == path]
+    assert ranges == [None, "bytes=700000-", "bytes=1300000-"]
+    server.script[path] = [truncate(700_000), truncate(600_000)]
+    assert b"".join(client(None).chunks(reference, digest, len(data))) == data
+
+
+def test_a_manifest_must_be_what_it_is_called(plain: tuple[Server, Reference]) -> None:
+    server, reference = plain
+    manifest = image_manifest(Digest.of(b"c"), 1, Digest.of(b"l"), 1)
+    pinned = reference.at(Digest.of(b"another"))
+    server.add(f"/v2/a/b/manifests/{pinned.digest}", manifest, MANIFEST)
+    with pytest.raises(IntegrityError, match=r"has the digest sha256:"):
+        client(None).manifest(pinned)
+    ambiguous = json.dumps({**json.loads(manifest), "manifests": []}).encode()
+    for body, kind in (
+        (ambiguous, MANIFEST),
+        (manifest, "application/vnd.oci.image.index.v1+json"),
+        (b"[" * 100_000, MANIFEST),
+        (b"<html>", MANIFEST),
+    ):
+        server.add("/v2/a/b/manifests/1", body, kind)
+        with pytest.raises(MalformedError):
+            client(None).manifest(reference)
+
+
+def test_pages_of_tags_are_read_to_the_end_and_at_one_host(plain: tuple[Server, Reference]) -> None:
+    server, reference = plain
+
+    def page(tags: list[str], link: str | None) -> Any:
+        headers = {} if link is None else {"Link": f'<{link}>; rel="next"'}
+        return lambda handler: handler.reply(200, json.dumps({"tags": tags}).encode(), headers)
+
+    server.script["/v2/a/b/tags/list"] = [page(["b", "a"], "/v2/a/b/tags/list?last=b"), page(["c"], None)]
+    assert client(None).tags(reference) == ["a", "b", "c"]
+    server.script["/v2/a/b/tags/list"] = [page(["b"], "http://127.0.0.2:1/v2/")]
+    with pytest.raises(MalformedError, match="goes on at another host"):
+        client(None).tags(reference)
+
+
+def test_mirrors_are_asked_in_order_and_need_not_be_trusted(tmp_path: Path) -> None:
+    data = os.urandom(1000)
+    digest = Digest.of(data)
+    with serving() as liar, serving() as good:
+        path = f"/v2/proxy/team/app/blobs/{digest}"
+        liar.add(path, data[::-1])
+        good.add(path, data)
+        mirror = Mirror(
+            prefix="https://registry.invalid/v2", to=[f"{liar.url}/v2/proxy", f"{good.url}/v2/proxy"]
+        )
+        reference = Reference("registry.invalid", "team/app")
+        store = Store(tmp_path / "store")
+        client(None, mirrors=[mirror]).fetch_blob(reference, digest, store, size=1000)
+        assert store.has_blob(digest)
+        assert path in liar.paths()
+
+
+def test_a_large_blob_goes_in_pieces_where_it_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lockbuild.transport.registry_upload._CHUNK", 1 << 20)
+    data = os.urandom((5 << 20) + 17)
+    digest = Digest.of(data)
+    with registry(tmp_path / "registry") as one, front(one, limit=2 << 20) as proxy:
+        reference = Reference(proxy.host, "team/large")
+        client(one).push_blob(
+            reference,
+            digest,
+            len(data),
+            lambda: (data[at : at + 300_000] for at in range(0, len(data), 300_000)),
+        )
+        assert one.blob_file(str(digest)).read_bytes() == data
+        pieces = [content_range for method, _, _, content_range in proxy.requests if method == "PATCH"]
+    assert pieces[0] == "0-1048575"
+    assert pieces[-1] == f"{5 << 20}-{len(data) - 1}"
+
+
+def test_plain_http_is_for_loopback_and_for_whom_the_user_says(tmp_path: Path) -> None:
+    named = Reference("registry.invalid:5000", "a/b")
+    with pytest.raises(UnreachableError) as caught:
+        client(None).manifest(named)
+    assert str(caught.value.on).startswith("https://registry.invalid:5000/")
+    configured = client(None, registries=RegistriesConfig(plain_http=["registry.invalid:5000"]))
+    with pytest.raises(UnreachableError) as caught:
+        configured.manifest(named)
+    assert str(caught.value.on).startswith("http://registry.invalid:5000/")
+
+
+def test_offline_nobody_is_asked(by_tokens: Registry) -> None:
+    before = len(by_tokens.log)
+    registries = client(by_tokens, offline=True)
+    reference = Reference(by_tokens.host, "team/open")
+    for attempt in (
+        lambda: registries.manifest(reference),
+        lambda: registries.has_blob(reference, Digest.of(b"")),
+        lambda: registries.push_manifest(reference, b"{}", MANIFEST),
+        lambda: registries.tags(reference),
+    ):
+        with pytest.raises(OfflineError):
+            attempt()
+    assert len(by_tokens.log) == before

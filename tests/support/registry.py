@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import secrets
@@ -14,8 +15,6 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -241,6 +240,67 @@ def token_service(directory: Path, *, tls: bool = False) -> Iterator[TokenServic
         yield owner
 
 
+class _FrontHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Listener
+
+    def _pass(self) -> None:
+        owner: Front = self.server.owner
+        length = int(self.headers.get("Content-Length", "0"))
+        owner.requests.append((self.command, self.path, length, self.headers.get("Content-Range")))
+        body = self.rfile.read(length)
+        if length > owner.limit:
+            self._reply(413, [], b"")
+            return
+        connection = http.client.HTTPConnection(owner.backend)
+        headers = {name: value for name, value in self.headers.items() if name != "Connection"}
+        connection.request(self.command, self.path, body=body, headers=headers)
+        response = connection.getresponse()
+        kept = [
+            (name, value)
+            for name, value in response.getheaders()
+            if name not in ("Content-Length", "Transfer-Encoding", "Connection")
+        ]
+        length_of_head = response.getheader("Content-Length") if self.command == "HEAD" else None
+        self._reply(response.status, kept, response.read(), length_of_head)
+        connection.close()
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = _pass  # noqa: N815
+
+    def _reply(
+        self, status: int, headers: list[tuple[str, str]], body: bytes, length: str | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", length or str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+        pass
+
+
+@dataclass
+class Front:
+    """A proxy before a registry that takes no request with a body beyond ``limit`` bytes, as many in the wild."""
+
+    host: str
+    backend: str
+    limit: int
+    requests: list[tuple[str, str, int, str | None]] = field(default_factory=list)
+
+
+@contextmanager
+def front(backend: Registry, *, limit: int) -> Iterator[Front]:
+    """Such a proxy until the end of the block."""
+    listener = listen(_FrontHandler)
+    owner = Front(f"127.0.0.1:{listener.server_port}", backend.host, limit)
+    listener.owner = owner
+    with running(listener):
+        yield owner
+
+
 def skopeo(*arguments: str | Path, status: int | None = 0) -> subprocess.CompletedProcess[str]:
     """Run skopeo; AssertionError with what it says where it ends with another ``status``."""
     done = subprocess.run(
@@ -253,15 +313,6 @@ def skopeo(*arguments: str | Path, status: int | None = 0) -> subprocess.Complet
     )
     assert status is None or done.returncode == status, done.stderr
     return done
-
-
-def get(url: str) -> tuple[int, bytes]:
-    """What a plain GET gives: status and body."""
-    try:
-        with urllib.request.urlopen(url, timeout=10) as response:
-            return response.status, response.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
 
 
 def _base64(data: bytes) -> str:
