@@ -16,15 +16,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.archive.canonical import canonical_chunks
+from lockbuild.archive.treewriter import LIMIT
 from lockbuild.errors import IntegrityError
 from lockbuild.events import Advanced, Finished, Reporter, Started, silent
 from lockbuild.model.digest import Digest
-from lockbuild.oci.encoders import MEDIA_TYPES, Compression, begin, encoder
+from lockbuild.oci.encoders import COMPRESSIONS, MEDIA_TYPES, Compression, begin, encoder
 from lockbuild.oci.sizes import layer_size
 from lockbuild.store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+__all__ = [
+    "COMPRESSIONS",
+    "MEDIA_TYPES",
+    "Compression",
+    "EncodedLayer",
+    "decode",
+    "encode",
+    "encoded",
+    "encoder",
+    "layer_chunks",
+]
 
 _CHUNK = 1 << 20
 
@@ -125,13 +138,14 @@ def decode(
     *,
     name: str | None = None,
     report: Reporter = silent,
+    limit: int = LIMIT,
 ) -> None:
     """Make the tree ``diff_id`` in ``store`` out of a layer: a file, or its bytes in pieces; plain, gzip or zstd, by
     whatever encoder.
 
     Does nothing where the store has the tree. IntegrityError, and nothing is kept, unless it is exactly the canonical
-    tar of that tree, with nothing after it, and does not grow beyond all measure (`decompress`). ``name`` is what
-    messages call it.
+    tar of that tree, with nothing after it, and does not grow beyond ``limit`` bytes or all measure (`decompress`).
+    ``name`` is what messages call it.
     """
     if store.has_tree(diff_id):
         return
@@ -150,7 +164,7 @@ def decode(
 
     try:
         with store.new_tree() as tree:
-            with decompress(counted(), name=shown) as chunks:
+            with decompress(counted(), name=shown, limit=limit) as chunks:
                 read_canonical_tar(chunks, tree.path, name=shown)
             try:
                 tree.commit(diff_id)
