@@ -28,6 +28,8 @@ from lockbuild.store import Store
 EXAMPLES = ("hello", "zlib", "lua")
 MORE_PACKAGES = ("golang-go", "openjdk-21-jdk-headless", "rustc")
 """What the larger environment has beside the example's: it is about twice as large."""
+MORE_TOOLS = ("jinja2", "lxml", "meson", "numpy", "pillow", "pygments", "pyyaml", "setuptools")
+"""Further tools, so that there are ten with CMake and Ninja."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Site:
         """A copy of the example ``name``, locked against today's mirror and made real in the store.
 
         ``environment`` is the toolchain of the examples without what it derives, and ``large`` that with
-        `MORE_PACKAGES`.
+        `MORE_PACKAGES`; ``tools`` is it with `MORE_TOOLS`, and ``changed`` that with another version of one.
         """
         project = self.directory / "projects" / name
         if name not in self._ready:
@@ -134,6 +136,10 @@ def _copy(name: str, project: Path) -> None:
     del toolchain["derive"]
     if name == "large":
         toolchain["base"]["debian"]["packages"].extend(MORE_PACKAGES)
+    if name in ("tools", "changed"):
+        for tool in MORE_TOOLS:
+            older = "<6.0.2" if name == "changed" and tool == "pyyaml" else ""
+            toolchain["tools"][tool] = {"from": "pypi", "requirement": tool + older}
     (project / "toolchain.toml").write_text(tomlkit.dumps(toolchain))
     manifest["project"]["toolchain"] = "./toolchain.toml"
     (project / "lockbuild.toml").write_text(tomlkit.dumps(manifest))
