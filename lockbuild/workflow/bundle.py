@@ -1,0 +1,347 @@
+"""``lockbuild bundle create``: everything that a lock needs elsewhere, as one file.
+
+The file is a function of the lock and the options: from whatever store it is made, it has the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockbuild.errors import FetchError, IntegrityError, UsageError
+from lockbuild.events import Advanced, Finished, Note, Started
+from lockbuild.model.digest import Digest
+from lockbuild.model.lock import Lock, Source
+from lockbuild.model.lockfile import dumps, loads
+from lockbuild.model.platform import Platform
+from lockbuild.oci.bundle import (
+    Blob,
+    BundledImage,
+    BundledSource,
+    BundledTree,
+    Contents,
+    Document,
+    Purpose,
+    diff_ids,
+    image_manifest,
+)
+from lockbuild.oci.bundle_text import amount
+from lockbuild.oci.encoders import Compression, encoder
+from lockbuild.oci.layers import EncodedLayer, encode, layer_chunks
+from lockbuild.oci.sizes import layer_size
+from lockbuild.store.sources import source_blob
+from lockbuild.workflow.bundle_needs import Needs, With, needs, require_platforms
+from lockbuild.workflow.bundle_output import output
+from lockbuild.workflow.image import environment_image
+from lockbuild.workflow.project import Project, require_current
+from lockbuild.workflow.project_files import store_patches
+from lockbuild.workflow.sync import Synced, fetch_sources, sync
+from lockbuild.workflow.toolchains import read_text
+from lockbuild.workflow.workspace import Workspace
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from lockbuild.store import Store
+
+_CHUNK = 1 << 20
+_SHRINKS = {"none": 1.0, "gzip": 0.36, "zstd": 0.33}
+"""What layers of toolchains come to, for the forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleOptions:
+    """``platforms`` is by default this machine's. ``since`` is a lock or a bundle, what that has is left out;
+    ``docker`` makes it an archive for ``docker load``, too; ``split`` is in bytes."""
+
+    purpose: Purpose = "offline-sync"
+    what: With = "trees"
+    platforms: tuple[Platform, ...] = ()
+    compression: Compression = "zstd"
+    since: Path | None = None
+    docker: bool = False
+    signatures: bool = False
+    split: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The files that were written, the digest and size in bytes of the whole, and what it holds."""
+
+    files: tuple[Path, ...]
+    digest: Digest
+    size: int
+    contents: Contents
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    lock: Digest
+    trees: frozenset[Digest]
+    sources: frozenset[Digest]
+    documents: frozenset[Digest] = frozenset()
+
+
+def create(
+    workspace: Workspace, project: Project, lock: Lock, options: BundleOptions, target: Path
+) -> Created:
+    """Write the bundle of ``lock`` to ``target``: whole, or not at all.
+
+    What the store lacks is made or fetched first. StaleLockError where the lock does not belong to the project;
+    UsageError where it does not say enough, or options do not go together; FetchError where something cannot be had
+    or written.
+    """
+    require_current(project, lock)
+    platforms = tuple(sorted(set(options.platforms))) or (workspace.platform,)
+    require_platforms(lock, platforms, on=str(project.paths.lock))
+    if options.docker and (options.since is not None or options.what == "sources"):
+        raise UsageError("--image needs every layer, and neither --since nor --with sources has them")
+    workspace.hold_store()
+    needed = needs(lock, platforms, options.what)
+    base = None if options.since is None else _base(options.since, platforms, options.what)
+    synced = _made_real(workspace, project, lock, platforms, needed, options.what)
+    contents, configs, layers = _contents(workspace, project, lock, platforms, needed, base, synced, options)
+    from lockbuild.oci.bundle_write import bundle_files
+
+    text = dumps(lock).encode()
+    roots = {
+        layer.digest: (layer, workspace.store.tree_path(diff_id), contents_name)
+        for diff_id, layer in layers.items()
+        for contents_name in needed.trees[diff_id][:1]
+    }
+
+    def chunks(digest: Digest) -> Iterable[Buffer]:
+        if digest in roots:
+            layer, root, name = roots[digest]
+            return layer_chunks(workspace.store, layer, root, name=name)
+        return _blob_chunks(workspace.store, digest)
+
+    files = bundle_files(contents, lock, text, configs, chunks)
+    task = f"bundle:{target}"
+    workspace.report(Started(task, f"write {target.name}", files.size))
+    try:
+        with output(target, files.size, options.split) as out:
+            files.write(_reporting(out.write, workspace, task))
+            out.commit()
+    finally:
+        workspace.report(Finished(task))
+    return Created(tuple(out.files), out.digest, files.size, contents)
+
+
+def _reporting(write: Callable[[Buffer], None], workspace: Workspace, task: str) -> Callable[[Buffer], None]:
+    def reporting(data: Buffer) -> None:
+        write(data)
+        workspace.report(Advanced(task, memoryview(data).nbytes))
+
+    return reporting
+
+
+def _made_real(
+    workspace: Workspace,
+    project: Project,
+    lock: Lock,
+    platforms: Sequence[Platform],
+    needed: Needs,
+    what: With,
+) -> dict[Platform, Synced]:
+    """Have every tree and source in the store; what the lock came to on each platform, where trees are taken along."""
+    synced: dict[Platform, Synced] = {}
+    if what != "sources" or not all(map(workspace.store.has_tree, needed.trees)):
+        for platform in platforms:
+            synced[platform] = sync(workspace, project, lock, platform, load=False)
+    store_patches(lock, project.paths.directory, workspace.store)
+    fetch_sources(workspace, lock, needed.sources)
+    return synced
+
+
+def _contents(
+    workspace: Workspace,
+    project: Project,
+    lock: Lock,
+    platforms: Sequence[Platform],
+    needed: Needs,
+    base: _Base | None,
+    synced: dict[Platform, Synced],
+    options: BundleOptions,
+) -> tuple[Contents, dict[Platform, bytes], dict[Digest, EncodedLayer]]:
+    store = workspace.store
+    have = frozenset() if base is None else base.trees
+    sizes = {digest: layer_size(digest, store.tree_path(digest)) for digest in needed.trees}
+    sources = _sources(store, needed.sources, frozenset() if base is None else base.sources)
+    _forecast(workspace, [sizes[d] for d in needed.trees if d not in have], sources, options.compression)
+    layers = {
+        digest: encode(
+            store,
+            digest,
+            store.tree_path(digest),
+            options.compression,
+            name=names[0],
+            report=workspace.report,
+        )
+        for digest, names in needed.trees.items()
+        if digest not in have
+    }
+    trees = [
+        BundledTree(
+            names=names,
+            digest=digest,
+            size=sizes[digest],
+            layer=Blob(digest=layers[digest].digest, size=layers[digest].size) if digest in layers else None,
+        )
+        for digest, names in needed.trees.items()
+    ]
+    text = dumps(lock).encode()
+    contents = Contents(
+        for_=options.purpose,
+        platforms=list(platforms),
+        compression=options.compression,
+        encoder=encoder(options.compression),
+        lock=Blob(digest=Digest.of(text), size=len(text)),
+        since=None if base is None else base.lock,
+        trees=trees,
+        sources=sources,
+        signatures=_signatures(store, lock) if options.signatures else [],
+        documents=_documents(workspace, project, lock, base, options),
+    )
+    configs = _images(project, lock, synced, layers)
+    if options.docker and set(configs) != set(platforms):
+        raise UsageError(
+            "the lock does not record the image of every platform",
+            on=str(project.paths.lock),
+            hint="run `lockbuild lock --materialise`",
+        )
+    images = []
+    for platform, config in sorted(configs.items()):
+        data = image_manifest(contents, config)
+        images.append(
+            BundledImage(
+                platform=platform,
+                config=Blob(digest=Digest.of(config), size=len(config)),
+                manifest=Blob(digest=Digest.of(data), size=len(data)),
+            )
+        )
+    reference = _reference(project, images[0].config.digest) if options.docker else None
+    return contents.model_copy(update={"images": images, "reference": reference}), configs, layers
+
+
+def _images(
+    project: Project, lock: Lock, synced: dict[Platform, Synced], layers: dict[Digest, EncodedLayer]
+) -> dict[Platform, bytes]:
+    """The configurations of the images that the lock records and whose layers are all there."""
+    configs: dict[Platform, bytes] = {}
+    for platform, made in synced.items():
+        recorded = lock.environments.get(str(platform))
+        if recorded is None or any(tree.digest not in layers for tree in made.environment.trees):
+            continue
+        image = environment_image(project, made.environment)
+        if image.config_digest != recorded.image:
+            raise IntegrityError(
+                f"the environment's image came out as {image.config_digest}, "
+                f"but the lock records {recorded.image}",
+                on=f"{project.paths.lock}: environments.{platform}",
+                hint="run `lockbuild lock --materialise`",
+            )
+        assert diff_ids(image.config)
+        configs[platform] = image.config
+    return configs
+
+
+def _reference(project: Project, image: Digest) -> str:
+    from lockbuild.oci.load import repository_name
+
+    return f"lockbuild/{repository_name(project.manifest.toolchain.name)}:{image.short}"
+
+
+def _sources(store: Store, sources: Iterable[Source], have: frozenset[Digest]) -> list[BundledSource]:
+    purls: dict[Digest, set[str]] = {}
+    for source in sources:
+        purls.setdefault(source_blob(store, source), set()).add(source.purl)
+    return [
+        BundledSource(
+            purls=sorted(purls[digest]),
+            digest=digest,
+            size=store.blob_path(digest).stat().st_size,
+            held=digest not in have,
+        )
+        for digest in sorted(purls)
+    ]
+
+
+def _signatures(store: Store, lock: Lock) -> list[Blob]:
+    found = []
+    for digest in sorted({suite.inrelease for suite in lock.suites}):
+        if not store.has_blob(digest):
+            (suite, *_) = [suite for suite in lock.suites if suite.inrelease == digest]
+            raise FetchError(
+                f"the store does not have the signed index of {suite.name} of {suite.date}",
+                on=str(digest),
+                hint="it is where the lock was made: make the bundle there, or without --signatures",
+            )
+        found.append(Blob(digest=digest, size=store.blob_path(digest).stat().st_size))
+    return found
+
+
+def _documents(
+    workspace: Workspace, project: Project, lock: Lock, base: _Base | None, options: BundleOptions
+) -> list[Document]:
+    return []
+
+
+def _forecast(
+    workspace: Workspace, trees: Sequence[int], sources: Sequence[BundledSource], compression: Compression
+) -> None:
+    held = [source.size for source in sources if source.held]
+    expected = sum(trees) * _SHRINKS[compression] + sum(held)
+    workspace.report(
+        Note(
+            f"{_count(len(trees), 'tree')} of {amount(sum(trees))}, {_count(len(held), 'source')} of "
+            f"{amount(sum(held))}: the bundle will have about {amount(int(expected))}"
+        )
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
+
+
+def _base(file: Path, platforms: Sequence[Platform], what: With) -> _Base:
+    """What whoever has the lock or the bundle ``file`` has."""
+    from lockbuild.workflow.bundle_files import is_bundle, read_bundle
+
+    if is_bundle(file):
+        with read_bundle([file], head_only=True) as reader:
+            contents = reader.contents
+        return _Base(
+            contents.lock.digest,
+            frozenset(tree.digest for tree in contents.trees),
+            frozenset(source.digest for source in contents.sources),
+            frozenset(document.digest for document in contents.documents),
+        )
+    text = read_text(file)
+    if text is None:
+        raise UsageError("there is no such lock or bundle", on=str(file))
+    lock = loads(text, str(file))
+    found = needs(lock, platforms, what)
+    return _Base(
+        Digest.of(text.encode()),
+        frozenset(found.trees),
+        frozenset(source.sha256 for source in found.sources if source.sha256 is not None),
+    )
+
+
+def _blob_chunks(store: Store, digest: Digest) -> Iterator[bytes]:
+    """The bytes of a blob; IntegrityError, instead of the last piece, where it is damaged, and it is removed then."""
+    path = store.blob_path(digest)
+    hasher = hashlib.sha256()
+    left = path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_CHUNK):
+            hasher.update(chunk)
+            left -= len(chunk)
+            if left <= 0 and (left or hasher.hexdigest() != digest.hex):
+                store.verified_blob(digest)
+                raise IntegrityError("its file changed while it was read", on=str(path))
+            yield chunk

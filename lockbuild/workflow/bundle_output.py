@@ -1,0 +1,143 @@
+"""Writing a large file that is there whole or not at all; in parts, if it is asked for."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockbuild.errors import FetchError, UsageError, storage_error
+from lockbuild.model.digest import Digest
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from lockbuild.oci.bundle_split import PartHead
+
+_INSTEAD = "or write it to another place (-o FILE)"
+
+
+class Output:
+    """A file, or its parts, being written next to where it goes: `write`, then `commit`. ``digest`` is known then."""
+
+    def __init__(self, target: Path, exits: ExitStack, heads: list[PartHead] | None) -> None:
+        self._target = target
+        self._heads = heads
+        self._hasher = hashlib.sha256()
+        self._slice = hashlib.sha256()
+        self._digests: list[Digest] = []
+        self._left = heads[0].length if heads else 0
+        names = [f"{target.name}.{head.number:03}" for head in heads] if heads else [target.name]
+        self.files = [target.parent / name for name in names]
+        self._exits = exits
+        self._temporary: list[tuple[Path, int]] = []
+        self._begin()
+
+    @property
+    def digest(self) -> Digest:
+        """Of all that was written."""
+        return Digest(self._hasher.hexdigest())
+
+    def write(self, data: Buffer) -> None:
+        """Append ``data``."""
+        view = memoryview(data).cast("B")
+        self._hasher.update(view)
+        while self._heads and len(view) > self._left:
+            self._put(view[: self._left])
+            view = view[self._left :]
+            self._end()
+            self._left = self._heads[len(self._temporary)].length
+            self._begin()
+        self._put(view)
+
+    def commit(self) -> None:
+        """Bring it to the disk and give it its name."""
+        if self._heads:
+            self._end()
+            for head, digest, (_, descriptor) in zip(
+                self._heads, self._digests, self._temporary, strict=True
+            ):
+                whole = head.model_copy(update={"bundle": self.digest, "digest": digest})
+                os.pwrite(descriptor, whole.start(), 0)
+        for path, descriptor in self._temporary:
+            os.fsync(descriptor)
+            path.chmod(0o666 & ~_umask())
+        for (path, _), file in zip(self._temporary, self.files, strict=True):
+            path.replace(file)
+        directory = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _put(self, view: memoryview) -> None:
+        if self._heads:
+            self._slice.update(view)
+            self._left -= len(view)
+        _write(self._temporary[-1][1], view)
+
+    def _begin(self) -> None:
+        file = self.files[len(self._temporary)]
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        self._exits.callback(os.close, descriptor)
+        self._exits.callback(Path(name).unlink, missing_ok=True)
+        self._temporary.append((Path(name), descriptor))
+        if self._heads:
+            _write(descriptor, memoryview(self._heads[len(self._temporary) - 1].start()))
+
+    def _end(self) -> None:
+        assert self._heads
+        self._digests.append(Digest(self._slice.hexdigest()))
+        self._slice = hashlib.sha256()
+        _write(self._temporary[-1][1], memoryview(self._heads[len(self._temporary) - 1].end()))
+
+
+@contextmanager
+def output(target: Path, size: int, split: int | None) -> Iterator[Output]:
+    """A file of ``size`` bytes to write to ``target``, or parts of at most ``split`` bytes beside that name.
+
+    What is not committed is removed at the end. FetchError where the disk does not have the room, or refuses.
+    """
+    heads = None
+    if split is not None:
+        from lockbuild.oci.bundle_split import planned
+
+        heads = planned(size, split)
+    if target.is_dir():
+        raise UsageError("it is a directory; name a file", on=str(target))
+    try:
+        free = os.statvfs(target.parent)
+        room = free.f_bavail * free.f_frsize
+        if room < size:
+            raise FetchError(
+                f"the bundle has {size:,} bytes, and there is room for {room:,}",
+                on=str(target.parent),
+                hint=f"free some space, {_INSTEAD}",
+            )
+        with ExitStack() as exits:
+            yield Output(target, exits, heads)
+    except OSError as error:
+        what = "the bundle cannot be written"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise FetchError(
+                f"{what}: {error.strerror}; nothing of it is left",
+                on=str(target),
+                hint=f"free some space, {_INSTEAD}",
+            ) from error
+        raise storage_error(error, what, on=str(target), instead=_INSTEAD) from error
+
+
+def _write(descriptor: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
