@@ -73,7 +73,6 @@ class Library:
         self.urls: dict[Location, Digest] = {}
         self.wheels: dict[str, dict[tuple[str, Digest], Wheel]] = {}
         self.repositories: dict[Location, Repository] = {}
-        self.missing = 0
         for known in self.locks:
             references = {
                 tree.pins["commit"]: tree.pins["ref"]
@@ -82,7 +81,6 @@ class Library:
             }
             for source in known.lock.sources:
                 self._add(source, known_blob(store, source), references)
-        self.missing = sum(not store.has_blob(digest) for digest in self.by_sha256)
 
     def __bool__(self) -> bool:
         return bool(self.locks)
