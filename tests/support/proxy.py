@@ -8,7 +8,7 @@ import select
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -96,10 +96,17 @@ class Proxy:
 
 @contextmanager
 def proxying(
-    *, certificate: Path | None = None, credentials: tuple[str, str] | None = None
+    *,
+    certificate: Path | None = None,
+    credentials: tuple[str, str] | None = None,
+    inside: AbstractContextManager[None] | None = None,
 ) -> Iterator[Proxy]:
-    """A proxy until the end of the block; over TLS where there is a ``certificate`` (PEM with its key)."""
-    listener = listen(_Handler)
+    """A proxy until the end of the block; over TLS where there is a ``certificate`` (PEM with its key).
+
+    With ``inside`` it listens there (`tests.support.sites.Site.inside`), and connects from here.
+    """
+    with inside or nullcontext():
+        listener = listen(_Handler)
     scheme = "https" if certificate else "http"
     proxy = Proxy(f"{scheme}://127.0.0.1:{listener.server_port}", credentials)
     listener.owner = proxy
