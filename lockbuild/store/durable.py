@@ -86,21 +86,22 @@ def remove(path: Path) -> None:
 
     Does nothing where there is none.
     """
-    import shutil
-
     try:
         if not stat.S_ISDIR(path.lstat().st_mode):
             path.unlink()
             return
     except FileNotFoundError:
         return
-    try:
-        shutil.rmtree(path)
-    except PermissionError:
-        path.chmod(0o700)
-        for parent, directories, _ in os.walk(path):
-            for name in directories:
-                directory = Path(parent, name)
-                if not directory.is_symlink():
-                    directory.chmod(0o700)
-        shutil.rmtree(path)
+    # Not by recursion: an archive can hold directories in one another to any depth.
+    directories = [os.fsencode(path)]
+    for directory in directories:
+        if os.lstat(directory).st_mode & 0o700 != 0o700:
+            os.chmod(directory, 0o700)  # noqa: PTH101  names are bytes here
+        with os.scandir(directory) as listing:
+            for item in listing:
+                if item.is_dir(follow_symlinks=False):
+                    directories.append(item.path)
+                else:
+                    os.unlink(item.path)  # noqa: PTH108
+    for directory in reversed(directories):
+        os.rmdir(directory)  # noqa: PTH106

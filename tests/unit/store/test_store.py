@@ -319,6 +319,16 @@ def test_a_damaged_memo_is_none(store: Store, position: int) -> None:
     assert store.recall(key) is None
 
 
+def test_directories_of_any_depth_can_be_removed(tmp_path: Path) -> None:
+    """As an archive can hold them."""
+    deep = tmp_path / "deep"
+    for depth in range(1500):
+        os.mkdir(f"{deep}{'/a' * depth}")
+    (deep / "a" / "shut").mkdir(mode=0o500)
+    remove(deep)
+    assert not deep.exists()
+
+
 def test_scratch_goes_away_with_all_in_it(store: Store) -> None:
     with store.scratch() as directory:
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
