@@ -22,7 +22,7 @@ import os
 import stat
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, Self
 
 from lockbuild.archive import links
 from lockbuild.errors import IntegrityError, storage_error
@@ -65,7 +65,7 @@ class TreeWriter:
         self._touched: set[bytes] = {b""}
         self._climbing: list[tuple[bytes, bytes]] = []
 
-    def __enter__(self) -> TreeWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -33,7 +33,7 @@ def debian_root(debs: Sequence[Path], root: Path, *, platform: Platform, report:
     Raises IntegrityError for a package that is broken or unsafe; ResolveError for one of
     another architecture and for two that hold the same path differently; FetchError for a full disk.
     """
-    with _merged(debs, root, platform=platform, report=report) as packages:
+    with merged(debs, root, platform=platform, report=report) as packages:
         for name in write_known_files(root, packages):
             report(Note(f"alternative {name}: nothing that it could lead to is installed", "debug"))
 
@@ -49,7 +49,7 @@ def debian_tool(
     tool = root / mount.strip("/")
     with _making(root):
         tool.mkdir(parents=True, exist_ok=True)
-    with _merged(debs, tool, platform=platform, report=report):
+    with merged(debs, tool, platform=platform, report=report):
         for name in USR_MERGE:
             if (tool / name).is_symlink():
                 (tool / name).unlink()
@@ -60,7 +60,7 @@ def debian_tool(
 
 
 @contextmanager
-def _merged(
+def merged(
     debs: Sequence[Path], root: Path, *, platform: Platform, report: Reporter
 ) -> Iterator[Sequence[Unpacked]]:
     """What ``debs`` hold, merged into the directory ``root``; the body may go on with it."""

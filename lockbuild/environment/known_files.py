@@ -18,8 +18,8 @@ from lockbuild.environment.rootfs import locate
 from lockbuild.environment.unpack import Unpacked
 from lockbuild.model.environment import GID, HOME_DIR, HOSTNAME, UID
 
-_DIRECTORIES = ("build", "dev", "opt", "proc", "root", "run", "sys", "tmp", "var/tmp", "etc/alternatives")
-_FILES = {
+DIRECTORIES = ("build", "dev", "opt", "proc", "root", "run", "sys", "tmp", "var/tmp", "etc/alternatives")
+FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"
     f"build:x:{UID}:{GID}:build:{HOME_DIR}:/bin/sh\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -27,7 +27,7 @@ _FILES = {
     "etc/hostname": f"{HOSTNAME}\n",
     "etc/hosts": f"127.0.0.1\tlocalhost {HOSTNAME}\n::1\tlocalhost ip6-localhost ip6-loopback\n",
 }
-_ABSENT = ("etc/shadow", "etc/gshadow")
+ABSENT = ("etc/shadow", "etc/gshadow")
 _LINKS = {
     # base-files makes the first from the empty directory that it ships; os-release once was its own, too
     "var/run": "/run",
@@ -41,11 +41,11 @@ def write_known_files(root: Path, packages: Sequence[Unpacked]) -> list[str]:
     Accounts and host names replace what a package ships; a link yields to a file that is there.
     """
     with TreeWriter(root, origin="the base root", rooted=True) as writer:
-        for name in _DIRECTORIES:
+        for name in DIRECTORIES:
             writer.directory(name)
-        for name, text in _FILES.items():
+        for name, text in FILES.items():
             writer.file(name, text.encode(), executable=False)
-        for name in _ABSENT:
+        for name in ABSENT:
             (root / name).unlink(missing_ok=True)
         run = root / "var" / "run"
         if (
@@ -58,14 +58,16 @@ def write_known_files(root: Path, packages: Sequence[Unpacked]) -> list[str]:
         for name, target in _LINKS.items():
             if not _stands(root, f"/{name}"):
                 writer.symlink(name, target)
-        writer.file("var/lib/dpkg/status", _status(packages), executable=False)
-        return _alternatives(
+        writer.file("var/lib/dpkg/status", status_of(packages), executable=False)
+        return link_alternatives(
             root, writer, (alternative for package in packages for alternative in package.alternatives)
         )
 
 
-def _alternatives(root: Path, writer: TreeWriter, candidates: Iterable[Alternative]) -> list[str]:
-    """For each name the highest priority wins; of equal ones the path that sorts first."""
+def link_alternatives(root: Path, writer: TreeWriter, candidates: Iterable[Alternative]) -> list[str]:
+    """Set them; the names of those that lead nowhere, in order.
+
+    For each name the highest priority wins; of equal ones the path that sorts first."""
     best: dict[str, Alternative] = {}
     nowhere: set[str] = set()
     for candidate in candidates:
@@ -113,7 +115,7 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _status(packages: Sequence[Unpacked]) -> bytes:
+def status_of(packages: Sequence[Unpacked]) -> bytes:
     """``/var/lib/dpkg/status``: each control paragraph, as installed."""
     paragraphs = []
     for package in sorted(packages, key=lambda package: package.package):

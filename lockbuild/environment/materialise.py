@@ -144,6 +144,23 @@ def _debian_tool(
     debian_tool(files, root, mount=root_of(tree), platform=tree.platform, report=report)
 
 
+def _oci_root(
+    tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
+) -> None:
+    from lockbuild.environment.oci_root import oci_root
+
+    assert tree.platform != "any", "the schema of locks and the resolver give a base its platform"
+    packages = tree.parameters.get("packages")
+    oci_root(
+        sources,
+        files,
+        root,
+        platform=tree.platform,
+        packages=None if packages is None else Digest.parse(packages),
+        report=report,
+    )
+
+
 def _wheels(
     tree: LockedTree, sources: Sequence[Source], files: Sequence[Path], root: Path, report: Reporter
 ) -> None:
@@ -233,6 +250,7 @@ def _task(tree: LockedTree, report: Reporter) -> Iterator[None]:
 
 UNPACKERS: Mapping[Unpack, Unpacker] = {
     "debian-root": _debian_root,
+    "oci-root": _oci_root,
     "debian-tool": _debian_tool,
     "wheels": _wheels,
     "archive": _archive,

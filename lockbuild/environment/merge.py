@@ -150,7 +150,7 @@ class _Merge:
             return
         if stat.S_ISDIR(found):
             raise self._conflict(index, path, "a directory and a file")
-        if _same(source, target):
+        if same_file(source, target):
             return
         package, owner = self._packages[index], self._packages[self._owners.get(path, index)]
         if owner.package in package.replaces:
@@ -169,7 +169,7 @@ class _Merge:
         return _conflict(self._packages[index], self._packages[index], path, how)
 
 
-def _same(one: str, other: str) -> bool:
+def same_file(one: str, other: str) -> bool:
     """Whether two files or links are the same in a canonical tar."""
     first, second = os.lstat(one), os.lstat(other)
     if first.st_mode != second.st_mode:

@@ -94,6 +94,10 @@ class ImageIndex(_Document):
         return None
 
 
+class _Typed(_Document):
+    media_type: str | None = Field(default=None, alias="mediaType")
+
+
 class ImageManifest(_Document):
     """One image: its configuration and its layers, the lowest first."""
 
@@ -140,9 +144,13 @@ def read_index(data: bytes, *, on: str) -> ImageIndex:
     return _read(ImageIndex, data, "an image index", on)
 
 
-def read_manifest(data: bytes, media_type: str, *, on: str) -> ImageManifest:
-    """An image's manifest. IntegrityError where it is none; ResolveError where it is of a kind that is not supported:
-    schema 1, something that is no image, layers that are encrypted or stand elsewhere."""
+def read_manifest(data: bytes, media_type: str | None = None, *, on: str) -> ImageManifest:
+    """An image's manifest, of the ``media_type`` that the registry says, else of the one that it says itself.
+
+    IntegrityError where it is none; ResolveError where it is of a kind that is not supported: schema 1, something that
+    is no image, layers that are encrypted or stand elsewhere."""
+    if media_type is None:
+        media_type = _read(_Typed, data, "an image manifest", on).media_type or MANIFEST_TYPES[0]
     if media_type in _OLD_TYPES:
         raise ResolveError(
             "its manifest is of Docker's schema 1, which says too little of its layers to verify them",
@@ -202,3 +210,8 @@ def _read(model: type[_D], data: bytes, what: str, on: str) -> _D:
 def repeated(layers: Sequence[Descriptor]) -> Iterator[Descriptor]:
     """``layers``, each blob once."""
     return iter({layer.digest: layer for layer in layers}.values())
+
+
+def read_artefact(data: bytes, *, on: str) -> ImageManifest:
+    """The manifest of an artefact, which need be no image; IntegrityError where it is no manifest."""
+    return _read(ImageManifest, data, "an artefact's manifest", on)
