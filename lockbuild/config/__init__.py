@@ -10,9 +10,18 @@ from __future__ import annotations
 from lockbuild.config.file import config_path, load
 from lockbuild.config.hosts import HostConfig
 from lockbuild.config.mirrors import Mirror
-from lockbuild.config.settings import Config, DebianConfig, NetworkConfig, NpmConfig, PypiConfig
+from lockbuild.config.settings import (
+    CacheConfig,
+    Config,
+    DebianConfig,
+    NetworkConfig,
+    NpmConfig,
+    PypiConfig,
+    RegistriesConfig,
+)
 
 __all__ = [
+    "CacheConfig",
     "Config",
     "DebianConfig",
     "HostConfig",
@@ -20,6 +29,7 @@ __all__ = [
     "NetworkConfig",
     "NpmConfig",
     "PypiConfig",
+    "RegistriesConfig",
     "config_path",
     "load",
 ]

@@ -44,6 +44,15 @@ def _registry(value: str) -> str:
     return value
 
 
+def _repository(value: str) -> str:
+    from lockbuild.model.reference import Reference
+
+    reference = Reference.parse(value)
+    if reference.name != value:
+        raise ValueError("must name a repository (registry/repository), without a tag or digest")
+    return value
+
+
 Url = Annotated[str, AfterValidator(_url), Field(json_schema_extra={"pattern": "^(https?://[^/]|file:/)"})]
 Urls = Annotated[list[Url], Field(min_length=1)]
 Place = Annotated[
@@ -53,6 +62,10 @@ Place = Annotated[
 
 Registry = Annotated[str, AfterValidator(_registry), Field(json_schema_extra={"pattern": "^[^/@\\s]+$"})]
 """A registry of images: ``host`` or ``host:port``."""
+Repository = Annotated[
+    str, AfterValidator(_repository), Field(json_schema_extra={"pattern": "^[^/@\\s]+/[^@\\s:]+$"})
+]
+"""A repository of one: ``host/name`` or ``host:port/name``."""
 
 
 class Section(FileModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from lockbuild.config.fields import Registry, Section, Url, Urls
+from lockbuild.config.fields import Registry, Repository, Section, Url, Urls
 from lockbuild.config.hosts import HostConfig
 from lockbuild.config.mirrors import Mirror, by_digest, places
 from lockbuild.config.urls import Origin
@@ -53,6 +53,19 @@ class RegistriesConfig(Section):
     without it anyway."""
 
 
+class CacheConfig(Section):
+    """``[cache]``: repositories of image registries that keep what syncs and builds make. What comes from one is
+    verified, so it need not be trusted."""
+
+    read: list[Repository] = []
+    """Where to look before anything is fetched, derived or unpacked, in order."""
+    write: Repository | None = None
+    """Where what had to be fetched or made is put afterwards, if there are credentials for it."""
+    outputs: bool = False
+    """Whether ``build`` takes outputs from there in place of building, where the lock records their hashes for just
+    these inputs."""
+
+
 class NetworkConfig(Section):
     """``[network]``: how to talk to servers."""
 
@@ -84,6 +97,8 @@ class Config(Section):
     """The npm registry."""
     registries: RegistriesConfig = RegistriesConfig()
     """Registries of images."""
+    cache: CacheConfig = CacheConfig()
+    """Registries as a cache."""
     hosts: list[HostConfig] = []
     """Credentials and client certificates, each for one host, port and scheme."""
     mirrors: list[Mirror] = []

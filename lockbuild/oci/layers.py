@@ -112,9 +112,11 @@ def encoded(store: Store, diff_id: Digest, compression: Compression) -> EncodedL
     return EncodedLayer(diff_id, digest, size, MEDIA_TYPES[compression])
 
 
-def layer_chunks(store: Store, layer: EncodedLayer, root: Path | None, *, name: str = "") -> Iterator[Buffer]:
+def layer_chunks(
+    store: Store | None, layer: EncodedLayer, root: Path | None, *, name: str = ""
+) -> Iterator[Buffer]:
     """The bytes of ``layer`` in pieces, each good until the next is asked for: from its blob in the store, or from the
-    tree at ``root`` where it is not compressed.
+    tree at ``root`` where it is not compressed (then there need be no store).
 
     IntegrityError at the end (before the last piece) where they are not those of its digest: whoever writes them
     somewhere must drop what was written. A damaged blob is removed from the store then, so that it is made again.
@@ -122,6 +124,7 @@ def layer_chunks(store: Store, layer: EncodedLayer, root: Path | None, *, name: 
     if layer.digest == layer.diff_id and root is not None:
         yield from _verified(canonical_chunks(root), layer, lambda: _damaged_tree(name, layer.diff_id, None))
         return
+    assert store is not None
     path = store.blob_path(layer.digest)
 
     def damaged() -> IntegrityError:
@@ -139,13 +142,14 @@ def decode(
     name: str | None = None,
     report: Reporter = silent,
     limit: int = LIMIT,
+    size: int | None = None,
 ) -> None:
     """Make the tree ``diff_id`` in ``store`` out of a layer: a file, or its bytes in pieces; plain, gzip or zstd, by
     whatever encoder.
 
     Does nothing where the store has the tree. IntegrityError, and nothing is kept, unless it is exactly the canonical
     tar of that tree, with nothing after it, and does not grow beyond ``limit`` bytes or all measure (`decompress`).
-    ``name`` is what messages call it.
+    ``name`` is what messages call it; ``size`` is that of the layer, where it is no file and that is known.
     """
     if store.has_tree(diff_id):
         return
@@ -154,7 +158,7 @@ def decode(
 
     shown = name or f"layer {diff_id.short}"
     task = f"unpack:{diff_id}"
-    total = source.stat().st_size if isinstance(source, Path) else None
+    total = source.stat().st_size if isinstance(source, Path) else size
     report(Started(task, f"unpack {shown}", total))
 
     def counted() -> Iterator[bytes]:

@@ -33,6 +33,7 @@ from lockbuild.transport.failures import (
 
 if TYPE_CHECKING:
     import requests
+    from typing_extensions import Buffer
 
 _LONGEST_WAIT = 60.0
 """Seconds that a server may make us wait by Retry-After; for longer, the user decides."""
@@ -203,7 +204,7 @@ class Client:
         *,
         expected: Container[int] = (416,),
         authorise: Callable[[requests.PreparedRequest], requests.PreparedRequest] | None = None,
-        body: Callable[[], Iterable[bytes] | bytes] | None = None,
+        body: Callable[[], Iterable[Buffer] | bytes] | None = None,
         attempts: int | None = None,
     ) -> requests.Response:
         """An open response with a status that means success or is ``expected``, after retries where they make sense.

@@ -42,6 +42,8 @@ from lockbuild.transport.registry_places import RegistryPlaces
 from lockbuild.transport.transfers import Transfers
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from lockbuild.transport.http import Http
     from lockbuild.transport.registry_blobs import BlobStore
 
@@ -196,7 +198,7 @@ class Registries:
         reference: Reference,
         digest: Digest,
         size: int,
-        open_blob: Callable[[], Iterable[bytes]],
+        open_blob: Callable[[], Iterable[Buffer]],
         *,
         mount: Sequence[str] = (),
         label: str | None = None,

@@ -27,6 +27,7 @@ from lockbuild.transport.registry_auth import Authority, authorising, login_hint
 
 if TYPE_CHECKING:
     import requests
+    from typing_extensions import Buffer
 
 _EXPECTED = frozenset(range(400, 500)) - {408, 425, 429}
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
@@ -55,7 +56,7 @@ class Exchange:
         scopes: tuple[str, ...],
         headers: dict[str, str],
         *,
-        body: Callable[[], Iterable[bytes] | bytes] | None = None,
+        body: Callable[[], Iterable[Buffer] | bytes] | None = None,
         at: str | None = None,
         attempts: int | None = None,
     ) -> requests.Response:
@@ -123,7 +124,7 @@ class Exchange:
         url: str,
         headers: dict[str, str],
         shown: str | None,
-        body: Callable[[], Iterable[bytes] | bytes] | None,
+        body: Callable[[], Iterable[Buffer] | bytes] | None,
         attempts: int | None,
     ) -> requests.Response:
         return self._client.send(

@@ -20,6 +20,7 @@ from lockbuild.transport.registry_places import RegistryPlaces
 
 if TYPE_CHECKING:
     import requests
+    from typing_extensions import Buffer
 
 _PIECE = 1 << 20
 _CHUNK = 16 << 20
@@ -33,7 +34,7 @@ _ATTEMPTS = 3
 class _Sized:
     """Pieces with a length known beforehand, for a request with Content-Length; tells how far it has come."""
 
-    def __init__(self, pieces: Iterable[bytes], size: int, progress: _Progress) -> None:
+    def __init__(self, pieces: Iterable[Buffer], size: int, progress: _Progress) -> None:
         self._pieces = pieces
         self._size = size
         self._progress = progress
@@ -41,11 +42,11 @@ class _Sized:
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Buffer]:
         self._progress.restart()
         for piece in self._pieces:
             yield piece
-            self._progress.advance(len(piece))
+            self._progress.advance(memoryview(piece).nbytes)
 
 
 class _Progress:
@@ -79,7 +80,7 @@ class Upload:
         reference: Reference,
         digest: Digest,
         size: int,
-        open_blob: Callable[[], Iterable[bytes]],
+        open_blob: Callable[[], Iterable[Buffer]],
         mount: Sequence[str],
         label: str,
     ) -> bool:
@@ -142,7 +143,7 @@ class Upload:
         begun: requests.Response,
         digest: Digest,
         size: int,
-        open_blob: Callable[[], Iterable[bytes]],
+        open_blob: Callable[[], Iterable[Buffer]],
         progress: _Progress,
     ) -> None:
         at = self._places.writing(reference, "")
@@ -171,7 +172,7 @@ class Upload:
         reference: Reference,
         begun: requests.Response,
         digest: Digest,
-        open_blob: Callable[[], Iterable[bytes]],
+        open_blob: Callable[[], Iterable[Buffer]],
         progress: _Progress,
     ) -> None:
         at = self._places.writing(reference, "")
@@ -236,7 +237,7 @@ def _with_digest(location: str, digest: Digest) -> str:
     return f"{location}{separator}digest={quote(str(digest))}"
 
 
-def _chunks(pieces: Iterable[bytes], length: int) -> Iterator[bytes]:
+def _chunks(pieces: Iterable[Buffer], length: int) -> Iterator[bytes]:
     held = bytearray()
     for piece in pieces:
         held += piece

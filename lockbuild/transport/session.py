@@ -18,6 +18,7 @@ from lockbuild.transport.trust import Trust
 if TYPE_CHECKING:
     import requests
     from requests.adapters import HTTPAdapter
+    from typing_extensions import Buffer
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAXIMUM_REDIRECTS = 10
@@ -101,7 +102,7 @@ def follow(
     headers: Mapping[str, str],
     timeout: float,
     authorise: Callable[[requests.PreparedRequest], requests.PreparedRequest] | None = None,
-    body: Callable[[], Iterable[bytes] | bytes] | None = None,
+    body: Callable[[], Iterable[Buffer] | bytes] | None = None,
 ) -> requests.Response:
     """Send, and follow redirects. The response is open; RefusedError for a redirect that must not be.
 
@@ -117,7 +118,7 @@ def follow(
             stream=True,
             allow_redirects=False,
             auth=authorise,
-            data=None if body is None else body(),
+            data=None if body is None else body(),  # type: ignore[arg-type]  # pieces of any buffer will do
         )
         location = response.headers.get("Location")
         if response.status_code not in _REDIRECTS or not location:

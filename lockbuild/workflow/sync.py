@@ -73,6 +73,8 @@ def sync(
     workspace.hold_store()
     store_patches(lock, project.paths.directory, workspace.store)
     wanted = [tree for tree in lock.trees if tree.platform in (platform, "any")]
+    if workspace.cache is not None:
+        workspace.cache.fetch_trees(wanted)
     digests, made = _from_sources(workspace, lock, wanted)
     for tree in wanted:
         if tree.unpack == "path":
@@ -88,6 +90,8 @@ def sync(
     environment = compose(workspace.store, platform, layers)
     image, image_id = _image(workspace, project, lock, environment, load=load)
     workspace.store.add_root(project.paths.lock, digests.values())
+    if workspace.cache is not None:
+        workspace.cache.keep((digests[tree.id], tree.name) for tree in wanted if tree.name in made)
     return Synced(
         environment=environment,
         image=image,
@@ -152,6 +156,8 @@ def fetch_sources(workspace: Workspace, lock: Lock, sources: Iterable[Source]) -
     from lockbuild.fetch import Fetcher
 
     wanted = {source.identity: source for source in sources}
+    if workspace.cache is not None:
+        workspace.cache.fetch_sources(wanted.values())
     commits = any(source.commit is not None for source in wanted.values())
     fetcher = Fetcher(
         workspace.store,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
     from lockbuild.transport.registry import Registries
+    from lockbuild.workflow.cache import Cache
 
 MANIFEST_NAME = "lockbuild.toml"
 LOCK_NAME = "lockbuild.lock"
@@ -61,6 +62,15 @@ class Workspace:
         from lockbuild.transport.registry import Registries
 
         return Registries(self.http, self.config, environ=self.environ, report=self.report)
+
+    @cached_property
+    def cache(self) -> Cache | None:
+        """The registries that serve as a cache; None where the configuration names none."""
+        if not self.config.cache.read and self.config.cache.write is None:
+            return None
+        from lockbuild.workflow.cache import Cache
+
+        return Cache(self)
 
     @cached_property
     def git(self) -> GitRepositories:
