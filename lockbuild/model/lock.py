@@ -8,6 +8,7 @@ in a lock names a host of a registry, a path of a machine, a credential or the t
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -165,13 +166,29 @@ class Suite(FileModel):
     """SHA-256 of the InRelease file."""
 
 
+class LockedLayers(FileModel):
+    """The same image with compressed layers: another manifest, the same configuration."""
+
+    encoder: str
+    """What compressed them: library, version and parameters. Only the same one makes the same bytes."""
+    manifest: Digest
+    """OCI manifest digest."""
+    size: Annotated[int, Field(ge=1)]
+    """Bytes of the manifest."""
+
+
 class LockedEnvironment(FileModel):
     """The image of one platform's environment."""
 
     image: Digest
     """OCI config digest: the image ID that a classic Docker store shows."""
     manifest: Digest
-    """OCI manifest digest: the image ID that a containerd store shows."""
+    """OCI manifest digest of the image with layers that are not compressed: the image ID that a containerd store
+    shows."""
+    size: Annotated[int, Field(ge=1)] | None = None
+    """Bytes of that manifest."""
+    layers: dict[Literal["gzip", "zstd"], LockedLayers] = {}
+    """By compression, where that was asked for: the image as registries and bundles have it."""
 
 
 class OutputFile(FileModel):
@@ -244,3 +261,27 @@ class Lock(FileModel):
     def sources_of(self, tree: LockedTree) -> list[Source]:
         """The tree's sources in the lock's order."""
         return [source for source in self.sources if tree.id in source.trees]
+
+    def environment_digest(self, platform: Platform) -> Digest:
+        """The digest of all that the lock says of the platform's environment, but for what materialising adds: what
+        its trees are made from, and how. The image has it as a label.
+
+        SHA-256 of canonical JSON (docs/formats.md, "Image").
+        """
+        trees = [
+            {
+                **tree.model_dump(
+                    mode="json", include={"name", "unpack", "mount", "strip", "parameters", "exports"}
+                ),
+                "sources": [
+                    [source.purl, str(source.identity), source.location, source.at, source.patch]
+                    for source in sorted(self.sources_of(tree), key=lambda source: source.place)
+                ],
+            }
+            for tree in sorted(self.trees, key=lambda tree: tree.name)
+            if tree.platform in (platform, "any") and not tree.name.startswith("sources.")
+        ]
+        derive = {key: value for key, value in self.manifest.inputs.items() if key.startswith("derive.")}
+        value = {"derive": derive, "platform": str(platform), "trees": trees}
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return Digest.of(text.encode("utf-8", "surrogatepass"))

@@ -69,9 +69,12 @@ def dumps(lock: Lock) -> str:
     blocks.extend("[[trees]]\n" + _tree(tree) for tree in lock.trees)
     blocks.extend("[[sources]]\n" + _source(source) for source in lock.sources)
     for platform, environment in sorted(lock.environments.items()):
-        blocks.append(
-            f"[environments.{_key(platform)}]\n" + _pairs(environment.model_dump(mode="json", by_alias=True))
-        )
+        table = f"environments.{_key(platform)}"
+        image = environment.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"layers"})
+        blocks.append(f"[{table}]\n" + _pairs(image))
+        for compression, layers in sorted(environment.layers.items()):
+            made = layers.model_dump(mode="json", by_alias=True)
+            blocks.append(f"[{table}.layers.{_key(compression)}]\n" + _pairs(made))
     for target, claim in sorted(lock.claims.items()):
         blocks.append(f"[claims.{_key(target)}]\n" + _pairs({"by": claim.by}) + _files(claim.files))
     for target, outputs in sorted(lock.outputs.items()):

@@ -1,95 +1,112 @@
-"""An image as one tar stream that engines load: a docker-archive and an OCI image layout at once.
+"""Images as one tar that engines and tools read: a docker-archive and an OCI image layout at once.
 
 A classic Docker store reads ``manifest.json`` (``docker save``'s format); a containerd store, and tools such
 as skopeo, see ``oci-layout`` and read ``index.json`` (OCI image specification, image-layout.md), and so keep
-our manifest and its digest. The blobs are the same files for both.
+our manifests and their digests. The blobs are the same files for both.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from io import RawIOBase
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from lockbuild.archive import canonical, ustar
-from lockbuild.errors import IntegrityError
-from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
-from lockbuild.oci.image import MANIFEST_TYPE, Image, canonical_json, descriptor
+from lockbuild.oci.image import Image, canonical_json, descriptor
+from lockbuild.oci.index import ImageEntry, ImageIndex
+from lockbuild.oci.layers import EncodedLayer, layer_chunks
+from lockbuild.oci.layout import (
+    INDEX_TYPE,
+    LayoutFile,
+    Write,
+    blob_data,
+    blob_file,
+    blob_name,
+    data_file,
+    layout_size,
+    write_layout,
+)
+from lockbuild.store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+Chunks = Callable[[EncodedLayer], Iterable["Buffer"]]
 
-def write_image_archive(
-    image: Image, environment: Environment, reference: str, write: Callable[[Buffer], None], *, skip: int = 0
-) -> None:
-    """Give the archive to ``write``, piece by piece.
 
-    ``reference`` is ``name:tag``. The first ``skip`` layers are left out, for an engine that has them.
-    IntegrityError where a tree is not as large as when the image was computed.
+@dataclass(frozen=True, slots=True)
+class ImageArchive:
+    """What stands in an archive.
+
+    ``images`` for different platforms; ``index`` over them, where there are several or it says something of them.
+    ``tags`` (``name:tag``) are what each image is called in a classic Docker store, ``tag`` what the whole is called
+    elsewhere. ``chunks`` gives a layer's bytes; ``skip`` first layers are left out, for an engine that has them.
     """
 
-    def blob(digest: Digest) -> str:
-        return f"blobs/sha256/{digest.hex}"
+    images: Sequence[Image]
+    tags: Sequence[str]
+    tag: str
+    chunks: Chunks
+    index: ImageIndex | None = None
+    skip: int = 0
 
-    name, _, tag = reference.rpartition(":")
-    index = {
-        "manifests": [
-            {
-                **descriptor(MANIFEST_TYPE, image.manifest_digest, len(image.manifest)),
-                "annotations": {
-                    "io.containerd.image.name": f"docker.io/{name}:{tag}",
-                    "org.opencontainers.image.ref.name": tag,
-                },
-                "platform": {
-                    "architecture": environment.platform.architecture,
-                    "os": environment.platform.os,
-                },
-            }
-        ],
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "schemaVersion": 2,
-    }
-    docker = [
-        {
-            "Config": blob(image.config_digest),
-            "Layers": [blob(diff_id) for diff_id in image.diff_ids],
-            "RepoTags": [reference],
+    def size(self) -> int:
+        """How many bytes `write` gives."""
+        return layout_size(self._index_json(), self._blobs(), beside=[self._manifest_json()])
+
+    def write(self, write: Write) -> None:
+        """Give the archive to ``write``, piece by piece; IntegrityError where a layer's bytes are not those of its
+        digest."""
+        write_layout(self._index_json(), self._blobs(), write, beside=[self._manifest_json()])
+
+    def _index_json(self) -> bytes:
+        if self.index is not None:
+            top = descriptor(INDEX_TYPE, self.index.digest, len(self.index.data))
+        else:
+            top = ImageEntry.of(self.images[0]).descriptor()
+        name, _, tag = self.tag.rpartition(":")
+        top["annotations"] = {
+            "io.containerd.image.name": f"{_familiar(name)}:{tag}",
+            "org.opencontainers.image.ref.name": tag,
         }
-    ]
-    write(ustar.directory_header(b"blobs") + ustar.directory_header(b"blobs/sha256"))
-    for path, data in (
-        ("oci-layout", json.dumps({"imageLayoutVersion": "1.0.0"}).encode()),
-        ("index.json", canonical_json(index)),
-        ("manifest.json", canonical_json(docker)),
-        (blob(image.config_digest), image.config),
-        (blob(image.manifest_digest), image.manifest),
-    ):
-        write(ustar.file_header(path.encode(), len(data), executable=False))
-        write(data + bytes(ustar.padding(len(data))))
-    for tree, size in list(zip(environment.trees, image.sizes, strict=True))[skip:]:
-        write(ustar.file_header(blob(tree.digest).encode(), size, executable=False))
-        out = _Counting(write)
-        canonical.write_canonical_tar(tree.root, out)  # type: ignore[arg-type]
-        if out.count != size:
-            raise IntegrityError(
-                f"the tree {tree.digest} has become {out.count} bytes large; it was {size}",
-                on=tree.name,
-                hint="run `lockbuild store verify --repair`, then `lockbuild sync`",
-            )
-        write(bytes(ustar.padding(size)))
-    write(ustar.END)
+        return canonical_json({"manifests": [top], "mediaType": INDEX_TYPE, "schemaVersion": 2})
+
+    def _manifest_json(self) -> LayoutFile:
+        images: list[dict[str, Any]] = [
+            {
+                "Config": blob_name(image.config_digest),
+                "Layers": [blob_name(layer.digest) for layer in image.layers],
+                "RepoTags": [tag],
+            }
+            for image, tag in zip(self.images, self.tags, strict=True)
+        ]
+        return data_file("manifest.json", canonical_json(images))
+
+    def _blobs(self) -> list[LayoutFile]:
+        blobs = [] if self.index is None else [blob_data(self.index.data)]
+        for image in self.images:
+            blobs += [blob_data(image.config), blob_data(image.manifest)]
+        layers = {layer.digest: layer for image in self.images for layer in image.layers[self.skip :]}
+        return blobs + [
+            blob_file(layer.digest, layer.size, lambda layer=layer: self.chunks(layer))  # type: ignore[misc]
+            for layer in layers.values()
+        ]
 
 
-class _Counting(RawIOBase):
-    def __init__(self, write: Callable[[Buffer], None]) -> None:
-        self._write = write
-        self.count = 0
+def chunks_of(store: Store | None, environments: Iterable[Environment]) -> Chunks:
+    """The bytes of any layer of ``environments``: out of ``store`` where it is compressed, else from the tree."""
+    trees = {tree.digest: tree for environment in environments for tree in environment.trees}
 
-    def write(self, data: Buffer) -> int:
-        size = memoryview(data).nbytes
-        self.count += size
-        self._write(data)
-        return size
+    def chunks(layer: EncodedLayer) -> Iterable[Buffer]:
+        tree = trees[layer.diff_id]
+        return layer_chunks(store, layer, tree.root, name=tree.name)
+
+    return chunks
+
+
+def _familiar(name: str) -> str:
+    """The whole name for the short one that Docker knows: ``docker.io`` stands before what names no registry."""
+    first, _, rest = name.partition("/")
+    if rest and ("." in first or ":" in first or first == "localhost"):
+        return name
+    return f"docker.io/{name}" if rest else f"docker.io/library/{name}"

@@ -1,8 +1,9 @@
 """An environment as an OCI image: configuration and manifest, computed without an engine.
 
-OCI image specification 1.1, config.md and manifest.md. Pure: the bytes follow from the trees' digests and
-sizes, the variables and the labels, so every machine gets the same image ID. Layers are the trees in their
-order, not compressed: then a layer's blob digest, its diff ID and the tree's digest are one and the same.
+OCI image specification 1.1, config.md and manifest.md. Pure: the bytes follow from the trees' digests, the layers,
+the variables and the labels, so every machine gets the same image ID. Layers are the trees in their order. Where
+they are not compressed, a layer's blob digest, its diff ID and the tree's digest are one and the same. How they are
+compressed changes the manifest and nothing of the configuration.
 
 ``created`` is the epoch, in the configuration and in the history: the specification lets it be absent, but
 engines then show and compare the year 1, and some scanners refuse that.
@@ -11,17 +12,24 @@ engines then show and compare the year 1, and some scanners refuse that.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import BUILD_ROOT, GID, UID, Environment
+from lockbuild.model.platform import Platform
+from lockbuild.oci.encoders import MEDIA_TYPES
+from lockbuild.oci.layers import EncodedLayer
 from lockbuild.oci.sizes import layer_size
 
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
-LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+TITLE = "org.opencontainers.image.title"
+LOCK_LABEL = "lockbuild.lock.environment"
+"""The label that has the digest of what the lock says of the environment (`Lock.environment_digest`)."""
+HISTORY = "lockbuild: "
+"""What ``created_by`` of a layer begins with; ``NAME at MOUNT`` follows."""
 
 _CREATED = "1970-01-01T00:00:00Z"
 
@@ -29,23 +37,37 @@ _CREATED = "1970-01-01T00:00:00Z"
 @dataclass(frozen=True, slots=True)
 class Image:
     """``config`` and ``manifest`` are the exact bytes behind their digests. ``config_digest`` is the image ID
-    of a classic Docker store, ``manifest_digest`` that of a containerd store. ``sizes`` of the layers in bytes."""
+    of a classic Docker store, ``manifest_digest`` that of a containerd store. ``layers`` in their order."""
 
+    platform: Platform
     config: bytes
     config_digest: Digest
     manifest: bytes
     manifest_digest: Digest
-    diff_ids: tuple[Digest, ...]
-    sizes: tuple[int, ...]
+    layers: tuple[EncodedLayer, ...]
+
+    @property
+    def diff_ids(self) -> tuple[Digest, ...]:
+        """The trees' digests."""
+        return tuple(layer.diff_id for layer in self.layers)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of the layers, as they are compressed."""
+        return tuple(layer.size for layer in self.layers)
 
 
-def compute(environment: Environment, *, labels: Mapping[str, str]) -> Image:
-    """The image of ``environment``, with ``labels`` (``org.opencontainers.image.*``).
+def compute(
+    environment: Environment, *, labels: Mapping[str, str], layers: Sequence[EncodedLayer] | None = None
+) -> Image:
+    """The image of ``environment``, with ``labels``, over ``layers``: those of its trees in their order, by default
+    not compressed.
 
-    Reads names and sizes of the trees' files, no contents; once for each tree in a process.
+    Reads at most names and sizes of the trees' files, no contents; once for each tree in a process.
     """
-    diff_ids = tuple(tree.digest for tree in environment.trees)
-    sizes = tuple(layer_size(tree.digest, tree.root) for tree in environment.trees)
+    if layers is None:
+        layers = [plain_layer(tree.digest, layer_size(tree.digest, tree.root)) for tree in environment.trees]
+    assert [layer.diff_id for layer in layers] == [tree.digest for tree in environment.trees]
     config = canonical_json(
         {
             "architecture": environment.platform.architecture,
@@ -58,25 +80,29 @@ def compute(environment: Environment, *, labels: Mapping[str, str]) -> Image:
             },
             "created": _CREATED,
             "history": [
-                {"created": _CREATED, "created_by": f"lockbuild: {tree.name} at {tree.mount}"}
+                {"created": _CREATED, "created_by": f"{HISTORY}{tree.name} at {tree.mount}"}
                 for tree in environment.trees
             ],
             "os": environment.platform.os,
-            "rootfs": {"diff_ids": [str(diff_id) for diff_id in diff_ids], "type": "layers"},
+            "rootfs": {"diff_ids": [str(layer.diff_id) for layer in layers], "type": "layers"},
         }
     )
-    config_digest = Digest.of(config)
     manifest = canonical_json(
         {
-            "config": descriptor(CONFIG_TYPE, config_digest, len(config)),
-            "layers": [
-                descriptor(LAYER_TYPE, diff_id, size) for diff_id, size in zip(diff_ids, sizes, strict=True)
-            ],
+            "config": descriptor(CONFIG_TYPE, Digest.of(config), len(config)),
+            "layers": [descriptor(layer.media_type, layer.digest, layer.size) for layer in layers],
             "mediaType": MANIFEST_TYPE,
             "schemaVersion": 2,
         }
     )
-    return Image(config, config_digest, manifest, Digest.of(manifest), diff_ids, sizes)
+    return Image(
+        environment.platform, config, Digest.of(config), manifest, Digest.of(manifest), tuple(layers)
+    )
+
+
+def plain_layer(diff_id: Digest, size: int) -> EncodedLayer:
+    """The layer of a tree whose canonical tar has ``size`` bytes, not compressed."""
+    return EncodedLayer(diff_id, diff_id, size, MEDIA_TYPES["none"])
 
 
 def canonical_json(value: Any) -> bytes:

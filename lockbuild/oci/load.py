@@ -16,7 +16,7 @@ from lockbuild.errors import IntegrityError, SandboxError
 from lockbuild.events import Advanced, Finished, Note, Reporter, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
-from lockbuild.oci.archive import write_image_archive
+from lockbuild.oci.archive import ImageArchive, chunks_of
 from lockbuild.oci.image import Image
 from lockbuild.transport.engine import API_VERSION, EngineEndpoint
 
@@ -89,6 +89,7 @@ def _load(
     skip: int,
 ) -> None:
     key = f"load:{image.config_digest}"
+    archive = ImageArchive([image], [reference], reference, chunks_of(None, [environment]), skip=skip)
     left = sum(image.sizes[skip:])
     report(Started(key, f"load {reference}", left))
     # No time limit: the engine unpacks everything before it answers.
@@ -112,7 +113,7 @@ def _load(
 
         cut_off: OSError | None = None
         try:
-            write_image_archive(image, environment, reference, write, skip=skip)
+            archive.write(write)
             connection.send(b"0\r\n\r\n")
         except OSError as error:
             # An engine that gives up early says why in its answer.

@@ -43,6 +43,8 @@ def _pins(lock: Lock) -> Iterator[tuple[str, str]]:
         )
     for platform, environment in lock.environments.items():
         yield f"image ({platform})", _short(str(environment.image))
+        for compression, layers in environment.layers.items():
+            yield f"image in {compression} ({platform})", f"{_short(str(layers.manifest))}, {layers.encoder}"
     for suite in lock.suites:
         expired = ", expired" if suite.expired else ""
         yield f"suite {suite.name}", f"{suite.date}{expired}"

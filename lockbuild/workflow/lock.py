@@ -7,6 +7,7 @@ and with it what depends on it. A platform that is new gets trees of its own bes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lockbuild.errors import StaleLockError, UsageError
 from lockbuild.model.belonging import locked_platforms, misfits, tree_names
@@ -16,6 +17,7 @@ from lockbuild.model.manifest import Manifest
 from lockbuild.model.platform import Platform
 from lockbuild.model.read import has_conflict
 from lockbuild.workflow.consistency import check_consistency
+from lockbuild.workflow.image import recorded_environment
 from lockbuild.workflow.parts import (
     Parts,
     known_environments,
@@ -38,6 +40,9 @@ from lockbuild.workflow.resolving import LockOptions, resolve_all
 from lockbuild.workflow.sync import materialised, sync
 from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import Workspace
+
+if TYPE_CHECKING:
+    from lockbuild.oci.encoders import Compression
 
 
 def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -> tuple[Lock | None, Lock]:
@@ -65,7 +70,6 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
         suites=list(parts.suites.values()),
         trees=trees,
         sources=sources,
-        environments=known_environments(before, trees) if before is not None else {},
         claims=manifest.claims(),
         outputs={
             name: recorded
@@ -73,6 +77,8 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
             if name in manifest.project.targets
         },
     )
+    if before is not None:
+        lock = lock.model_copy(update={"environments": known_environments(before, lock)})
     return old, canonical(lock)
 
 
@@ -148,11 +154,21 @@ def update_lock(
     *,
     dry_run: bool = False,
     platforms: Sequence[Platform] = (),
+    compressions: Sequence[Compression] = (),
 ) -> tuple[Lock | None, Lock]:
-    """Resolve, materialise for ``platforms``, and write the lock unless ``dry_run``; the old and the new lock."""
+    """Resolve, materialise for ``platforms``, and write the lock unless ``dry_run``; the old and the new lock.
+
+    What is materialised gets the image's manifest with the layers in each of ``compressions``, and in those that the
+    old lock has it in.
+    """
     old, new = resolve_lock(workspace, project, options)
     for platform in platforms:
-        new = canonical(materialised(new, sync(workspace, project, new, platform, load=False)))
+        synced = sync(workspace, project, new, platform, load=False)
+        new = canonical(materialised(new, synced))
+        before = None if old is None else old.environments.get(str(platform))
+        wanted = sorted({*compressions, *(before.layers if before is not None else ())})
+        image = recorded_environment(workspace, project, new, synced.environment, wanted)
+        new = new.model_copy(update={"environments": {**new.environments, str(platform): image}})
     if not dry_run:
         write_lock(project.paths, new)
     return old, new

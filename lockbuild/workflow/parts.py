@@ -115,12 +115,14 @@ def with_known_sha256(old: Lock, sources: Iterable[Source]) -> list[Source]:
     ]
 
 
-def known_environments(old: Lock, trees: Collection[LockedTree]) -> dict[str, LockedEnvironment]:
-    """The images that the old lock has and that the trees still make."""
+def known_environments(old: Lock, new: Lock) -> dict[str, LockedEnvironment]:
+    """The images that the old lock has and that the new one still makes."""
     return {
         platform: image
         for platform, image in old.environments.items()
-        if _environment(old.trees, platform) == _environment(trees, platform)
+        if _environment(old.trees, platform) == _environment(new.trees, platform)
+        and old.environment_digest(Platform.parse(platform))
+        == new.environment_digest(Platform.parse(platform))
     }
 
 

@@ -21,7 +21,7 @@ from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.store.sources import known_blob
 from lockbuild.workflow.derive import derive_tree
-from lockbuild.workflow.image import environment_image, image_in_engine, load_image
+from lockbuild.workflow.image import environment_image, image_in_engine, load_image, locked_image
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.project_files import store_patches
 from lockbuild.workflow.workspace import Workspace
@@ -207,9 +207,9 @@ def _image(
         identity = image_in_engine(workspace, recorded) if load else recorded.image
         if identity is not None:
             return recorded, identity
-    image = environment_image(project, environment)
-    found = LockedEnvironment(image=image.config_digest, manifest=image.manifest_digest)
-    if recorded is not None and found != recorded:
+    image = environment_image(project, environment, lock)
+    found = locked_image(image)
+    if recorded is not None and (found.image, found.manifest) != (recorded.image, recorded.manifest):
         raise IntegrityError(
             f"the environment's image came out as {found.image} (manifest {found.manifest}), "
             f"but the lock records {recorded.image} (manifest {recorded.manifest})",

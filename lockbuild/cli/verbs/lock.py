@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lockbuild.cli.grammar import Commands
     from lockbuild.cli.result import Printer
     from lockbuild.model.lock import Lock
+    from lockbuild.oci.encoders import Compression
     from lockbuild.workflow.changes import PinChange
     from lockbuild.workflow.project import KeyChange, Project
     from lockbuild.workflow.workspace import ProjectPaths
@@ -34,6 +35,11 @@ def define(commands: Commands) -> None:
         action="append",
         metavar="OS/ARCH",
         help="have the lock for this platform, too; with --materialise, its digests and not this machine's",
+    )
+    lock.add_argument(
+        "--compression",
+        metavar="zstd,gzip",
+        help="with --materialise: also write the image's manifest with layers compressed so",
     )
     lock.add_argument(
         "--check", action="store_true", help="write nothing; status 1 if the lock is not current"
@@ -66,6 +72,7 @@ def run(call: Call) -> ExitStatus:
     paths = _lock_paths(call)
     if call.arguments.check:
         return _check(call, paths)
+    compressions = _compressions(call.arguments.compression, materialise=call.arguments.materialise)
     from lockbuild.workflow.changes import pin_changes
     from lockbuild.workflow.lock import update_lock
     from lockbuild.workflow.project import load_project
@@ -80,10 +87,28 @@ def run(call: Call) -> ExitStatus:
         not_after=None if call.arguments.min_age is None else call.workspace.now - call.arguments.min_age,
     )
     made = (platforms or [call.workspace.platform]) if call.arguments.materialise else []
-    old, new = update_lock(call.workspace, project, options, dry_run=call.arguments.dry_run, platforms=made)
+    old, new = update_lock(
+        call.workspace,
+        project,
+        options,
+        dry_run=call.arguments.dry_run,
+        platforms=made,
+        compressions=compressions,
+    )
     call.progress.close()
     _print_changes(call.printer, project, pin_changes(old, new), new, written=not call.arguments.dry_run)
     return ExitStatus.OK
+
+
+def _compressions(text: str | None, *, materialise: bool) -> list[Compression]:
+    """What --compression names."""
+    if text is None:
+        return []
+    if not materialise:
+        raise UsageError("--compression goes with --materialise, which makes the layers")
+    from lockbuild.oci.encoders import compression_of
+
+    return [compression for part in text.split(",") if (compression := compression_of(part)) != "none"]
 
 
 def _lock_paths(call: Call) -> ProjectPaths:
