@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SOURCE_DATE_EPOCH = 315532800
 """1980-01-01T00:00:00Z: the earliest time that a zip file can hold, so that packers of zips work, too."""
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_FIXED = {
+FIXED_VARIABLES = {
     "HOME": HOME_DIR,
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
@@ -30,13 +30,15 @@ _FIXED = {
     "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
     "TZ": "UTC",
 }
+"""What every process sees, whatever the environment."""
 _OUT = re.compile(r"\$(?:OUT\b|\{OUT\})")
 
 
 def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, Digest]]) -> Environment:
     """The environment of ``trees`` (the base first, then tools), each with the digest it came out with.
 
-    PATH has each tool's ``bin`` that exists, in order, before the system's directories. A tree's
+    PATH has each tool's ``bin`` that exists, in order, before the directories that the base names, and the
+    system's. What the base exports (an image may) goes after what tools export, or yields to it. A tree's
     ``exports`` are added with ``$OUT`` as its mount point. Several trees' values of one variable whose
     name ends in PATH are joined with ``:`` in order; of any other variable they must agree, else
     UsageError. A port that other ports need stands there once. IntegrityError where the store lacks a tree.
@@ -46,11 +48,11 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
         MountedTree(name=tree.name, digest=digest, mount=tree.mount, root=store.tree_path(digest))
         for tree, digest in trees
     )
-    variables = dict(_FIXED)
+    variables = dict(FIXED_VARIABLES)
     owners: dict[str, str] = {}
     path: list[str] = []
     for tree, _ in trees:
-        for name, value in tree.exports.items():
+        for name, value in tree.exports.items() if tree.mount != "/" else ():
             value = _OUT.sub(lambda _, mount=tree.mount: mount, value)  # type: ignore[misc]
             if name == "PATH":
                 path.append(value)
@@ -71,7 +73,14 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
         for tree in mounted
         if tree.mount != "/" and (tree.root / tree.mount.lstrip("/") / "bin").is_dir()
     ]
-    variables["PATH"] = ":".join([*path, _SYSTEM_PATH])
+    base = {name: value for tree, _ in trees if tree.mount == "/" for name, value in tree.exports.items()}
+    for name, value in base.items():
+        if name not in owners:
+            variables[name] = value
+        elif name.endswith("PATH"):
+            variables[name] += f":{value}"
+    system = dict.fromkeys([*base.get("PATH", "").split(":"), *_SYSTEM_PATH.split(":")])
+    variables["PATH"] = ":".join([*path, *filter(None, system)])
     return Environment(platform=platform, trees=mounted, variables=dict(sorted(variables.items())))
 
 
