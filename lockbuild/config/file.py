@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lockbuild.config.settings import Config
 from lockbuild.errors import UsageError
-from lockbuild.model.read import parse_toml, validate
+
+if TYPE_CHECKING:
+    from lockbuild.config.settings import Config
 
 
 def config_path(environ: Mapping[str, str], *, cwd: Path | None = None) -> tuple[Path, bool]:
@@ -25,6 +26,9 @@ def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
     UsageError where a file is named and not there; InvalidFileError with every problem in it. Relative paths
     in it are relative to the file.
     """
+    from lockbuild.config.settings import Config
+    from lockbuild.model.read import parse_toml, validate
+
     path, named = config_path(environ, cwd=cwd)
     if not path.is_file():
         if named:
@@ -36,6 +40,15 @@ def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
         raise UsageError(f"cannot be read: {error}", on=str(path)) from None
     config = validate(Config, parse_toml(text, str(path)), str(path))
     return _resolved(config, path.parent)
+
+
+def mentions(environ: Mapping[str, str], table: str, *, cwd: Path | None = None) -> bool:
+    """Whether the configuration can have a table of that name: a quick look, to spare reading it."""
+    path, named = config_path(environ, cwd=cwd)
+    try:
+        return table.encode() in path.read_bytes()
+    except OSError:
+        return named  # let whoever reads it say what is wrong
 
 
 def _resolved(config: Config, directory: Path) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +49,26 @@ def build(
     results = []
     for target in targets:
         destination = output_directory(project, target, chosen)
-        with build_once(workspace, ready, target, chosen) as built:
+        with _cached(workspace, ready, target, chosen) as found, ExitStack() as builds:
+            built = found or builds.enter_context(build_once(workspace, ready, target, chosen))
             publish(built.directory, built.outcome.files, destination)
+        if found is None and workspace.cache is not None:
+            workspace.cache.keep_outputs(built.outcome, workspace.platform, destination)
         results.append((built.outcome, destination))
     return results
+
+
+@contextmanager
+def _cached(workspace: Workspace, ready: Ready, target: str, chosen: Path | None) -> Iterator[Built | None]:
+    """What a cache has of the target's recorded outputs, where the user wants that; None otherwise."""
+    if workspace.cache is None or not workspace.config.cache.outputs:
+        yield None
+        return
+    from lockbuild.workflow.cached_outputs import recorded_outputs
+
+    with workspace.store.scratch() as directory:
+        outcome = recorded_outputs(workspace, workspace.cache, ready, target, chosen, directory)
+        yield None if outcome is None else Built(outcome, directory)
 
 
 @contextmanager

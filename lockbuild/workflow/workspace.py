@@ -66,6 +66,10 @@ class Workspace:
     @cached_property
     def cache(self) -> Cache | None:
         """The registries that serve as a cache; None where the configuration names none."""
+        from lockbuild.config import mentions
+
+        if not mentions(self.environ, "cache"):
+            return None
         if not self.config.cache.read and self.config.cache.write is None:
             return None
         from lockbuild.workflow.cache import Cache

@@ -6,7 +6,19 @@ is imported in ``run``: every command defines all of them.
 
 from __future__ import annotations
 
-from lockbuild.cli.verbs import build, bundle, config, inside, lock, reproduce, schema, serve, store, sync
+from lockbuild.cli.verbs import (
+    build,
+    bundle,
+    cache,
+    config,
+    inside,
+    lock,
+    reproduce,
+    schema,
+    serve,
+    store,
+    sync,
+)
 
-VERBS = (lock, sync, build, reproduce, inside, bundle, serve, store, config, schema)
+VERBS = (lock, sync, build, reproduce, inside, bundle, cache, serve, store, config, schema)
 """In the order in which --help lists them."""
