@@ -23,6 +23,7 @@ from lockbuild.model.requests import (
     EmsdkTool,
     GitRequest,
     GitTool,
+    ImageRoot,
     NpmTool,
     OnnxruntimeDepsRequest,
     PortTool,
@@ -32,7 +33,15 @@ from lockbuild.model.requests import (
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.target import TargetPython, target_of
 
-__all__ = ["Resolution", "ResolveContext", "TargetPython", "moved_tags", "resolve", "target_of"]
+__all__ = [
+    "Resolution",
+    "ResolveContext",
+    "TargetPython",
+    "looked_into",
+    "moved_tags",
+    "resolve",
+    "target_of",
+]
 
 # Modules by name: one is imported only when a manifest asks for it.
 _PROVIDERS: dict[type[Request], str] = {
@@ -47,6 +56,7 @@ _PROVIDERS: dict[type[Request], str] = {
     ArchiveRequest: "archive",
     GitTool: "git",
     GitRequest: "git",
+    ImageRoot: "oci_image",
     DawnTool: "dawn",
     DawnRequest: "dawn",
     OnnxruntimeDepsRequest: "onnxruntime",
@@ -74,9 +84,24 @@ def resolve(
 
 
 def moved_tags(before: Resolution, after: Resolution) -> list[str]:
-    """What to tell of tags of git repositories that are another commit now than when they were locked."""
-    if not any(tree.unpack == "git" for tree in after.trees):
-        return []
-    from lockbuild.resolve.git import moved_tags
+    """What to tell of tags of git repositories and images that mean something else now than when they were locked."""
+    kinds = {tree.unpack for tree in after.trees}
+    told: list[str] = []
+    if "git" in kinds:
+        from lockbuild.resolve import git
 
-    return moved_tags(before, after)
+        told += git.moved_tags(before, after)
+    if "oci-root" in kinds:
+        from lockbuild.resolve import oci_image
+
+        told += oci_image.moved(before, after)
+    return told
+
+
+def looked_into(resolution: Resolution, context: ResolveContext) -> Resolution:
+    """What a base was locked to, with pins that say which Python and glibc it has, where it is an image."""
+    if not any(tree.unpack == "oci-root" for tree in resolution.trees):
+        return resolution
+    from lockbuild.resolve.image_packages import looked_into
+
+    return looked_into(resolution, context)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lockbuild.store import Store
     from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
+    from lockbuild.transport.registry import Registries
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Resolution:
     trees: tuple[LockedTree, ...]
     sources: tuple[Source, ...]
     suites: tuple[Suite, ...] = ()
+
+
+def _no_registries() -> Registries:
+    raise LockbuildError("this context reads no registries of images")
 
 
 def _no_git() -> GitRepositories:
@@ -57,6 +62,7 @@ class ResolveContext:
     now: datetime
     project: Path
     open_git: Callable[[], GitRepositories] = _no_git
+    open_registries: Callable[[], Registries] = _no_registries
     report: Reporter = silent
     allow_expired: bool = False
     targets: Mapping[Platform, TargetPython] = field(default_factory=dict)
@@ -69,3 +75,8 @@ class ResolveContext:
     def git(self) -> GitRepositories:
         """Git repositories, through the configured mirrors; opened when first asked for."""
         return self.open_git()
+
+    @property
+    def registries(self) -> Registries:
+        """Registries of images, through the configured mirrors; opened when first asked for."""
+        return self.open_registries()

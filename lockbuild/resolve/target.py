@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockbuild.model.lock import Source
+from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 
 if TYPE_CHECKING:
@@ -77,24 +77,43 @@ class TargetPython:
         }
 
 
-def target_of(sources: Iterable[Source], platform: Platform) -> TargetPython:
-    """The Python and glibc among the Debian packages that ``platform``'s trees are made of."""
+def release_of(version: str | None, parts: int) -> str | None:
+    """The numbers that a version (of Debian or upstream) begins with, at most so many; None where it has fewer than
+    two."""
+    match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)+)", version or "")
+    return ".".join(match[1].split(".")[:parts]) if match else None
+
+
+def target_of(
+    sources: Iterable[Source], platform: Platform, trees: Iterable[LockedTree] = ()
+) -> TargetPython:
+    """The Python and glibc among the Debian packages that ``platform``'s trees are made of; where there are none,
+    those that the base's pins say."""
     from packageurl import PackageURL
 
     version: tuple[int, int, int] | None = None
     glibc: tuple[int, int] | None = None
+    for tree in trees:
+        if tree.name == "base" and tree.platform == platform:
+            python = _numbers(tree.pins.get("python"))
+            version = (python[0], python[1], python[2] if len(python) > 2 else 0) if python else None
+            library = _numbers(tree.pins.get("glibc"))
+            glibc = (library[0], library[1]) if library else None
     for source in sources:
         if not source.purl.startswith(("pkg:deb/debian/python3@", "pkg:deb/debian/libc6@")):
             continue
         if not any(tree.startswith(f"{platform}:") for tree in source.trees):
             continue
         purl = PackageURL.from_string(source.purl)
-        numbers = re.match(r"(?:\d+:)?(\d+)\.(\d+)(?:\.(\d+))?", purl.version or "")
-        if numbers is None:
-            continue
-        major, minor, micro = (int(number or 0) for number in numbers.groups())
-        if purl.name == "python3":
-            version = (major, minor, micro)
-        else:
-            glibc = (major, minor)
+        numbers = _numbers(purl.version)
+        if numbers and purl.name == "python3":
+            version = (numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 0)
+        elif numbers:
+            glibc = (numbers[0], numbers[1])
     return TargetPython(version, glibc)
+
+
+def _numbers(version: str | None) -> tuple[int, ...]:
+    """The first three numbers of a version; () where it has fewer than two."""
+    release = release_of(version, 3)
+    return tuple(map(int, release.split("."))) if release else ()

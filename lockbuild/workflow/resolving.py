@@ -12,7 +12,7 @@ from lockbuild.model.environment import SOURCES_DIR
 from lockbuild.model.lock import Lock, LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import PathRequest, Request
-from lockbuild.resolve import moved_tags, resolve, target_of
+from lockbuild.resolve import looked_into, moved_tags, resolve, target_of
 from lockbuild.resolve.age import remarks
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.workflow.parts import kept, same, together
@@ -58,6 +58,7 @@ def resolve_all(
         now=workspace.now,
         project=project.paths.directory,
         open_git=lambda: workspace.git,
+        open_registries=lambda: workspace.registries,
         report=workspace.report,
         allow_expired=options.allow_expired,
         not_after=options.not_after,
@@ -73,24 +74,31 @@ def resolve_all(
         context = replace(context, resolved=dict(resolved), trusted=trusted)
         return _resolved(workspace, project, name, request, wanted, context)
 
+    targets_wanted = any(request.chosen_for_base for request in manifest.requests().values())
+
+    def looked(name: str, resolution: Resolution) -> Resolution:
+        return looked_into(resolution, context) if name == "base" and targets_wanted else resolution
+
     for name, request in manifest.requests().items():
         before = None if old is None else kept(old, name)
         if before is None or name in stale or not changed.isdisjoint(manifest.needs(request)):
-            resolution = afresh(name, request, platforms, context)
+            resolution = looked(name, afresh(name, request, platforms, context))
             if before is None or not same(before, resolution):
                 changed.add(name)
             for move in moved_tags(before, resolution) if before is not None else ():
                 workspace.report(Note(move, level="warning"))
         elif lacking := _lacking(before, platforms):
             more = afresh(name, request, lacking, replace(context, kept=before))
-            resolution = together(before, more)
+            resolution = looked(name, together(before, more))
         else:
-            resolution = before
+            resolution = looked(name, before)
         resolved[name] = resolution
         if name == "base":  # before everything else
-            found = {platform: target_of(resolution.sources, platform) for platform in platforms}
+            found = {p: target_of(resolution.sources, p, resolution.trees) for p in platforms}
             context = replace(context, targets=found)
-            if old is not None and any(target_of(old.sources, p) != found[p] for p in locked_platforms(old)):
+            if old is not None and any(
+                target_of(old.sources, p, old.trees) != found[p] for p in locked_platforms(old)
+            ):
                 # Another Python or C library in the base: what was chosen for the old one may not run.
                 stale |= {key for key, other in manifest.requests().items() if other.chosen_for_base}
     return resolved

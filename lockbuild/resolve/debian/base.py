@@ -103,9 +103,12 @@ def check_components(components: Sequence[str], release: Release) -> None:
         )
 
 
-def index_of(request: DebianBase, indexes: Indexes, platform: Platform) -> PackageIndex:
-    """The packages that ``indexes`` have for ``platform``."""
+def index_of(
+    request: DebianBase, indexes: Indexes, platform: Platform, and_these: bytes = b""
+) -> PackageIndex:
+    """The packages that ``indexes`` have for ``platform``, and those that another index has beside them."""
     texts = [indexes.texts[path] for path in index_paths(request, indexes.release, platform)]
+    texts += [and_these] if and_these else []
     architecture = platform.debian_architecture
     return PackageIndex(texts, architecture, on=f"the index of {indexes.release.codename} for {architecture}")
 

@@ -113,6 +113,9 @@ def _avoided(requirement: Avoid) -> str:
 
 def _what_there_is(universe: Universe, clause: Clause) -> str:
     for relation in clause:
+        given = universe.given_version(relation.name)
+        if given is not None and not relation.admits(given):
+            return f"the base has {relation.name} {given}"
         packages = universe.index.packages(relation.name)
         if packages:
             versions = " and ".join(package.version for package in packages)

@@ -6,7 +6,7 @@ What the base has is used from there, so both are of one suite, and where they s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lockbuild.errors import ResolveError
 from lockbuild.model.digest import Digest
@@ -31,13 +31,14 @@ def resolve(
     that the suite does not have or that cannot be installed beside the base; errors of `read_indexes`.
     """
     base = context.resolved["base"]
+    there = {platform: _there(base, platform, context) for platform in platforms}
     if request.snapshot is None:
         known = [suite for suite in base.suites if request.suite in (suite.name, suite.codename)]
         request = request.model_copy(update={"snapshot": known[0].snapshot if known else None})
     found: list[Resolution] = []
 
     def remembered(suite: Suite) -> bool:
-        resolution = recall_resolution(context.store, _key(name, request, platforms, suite, base))
+        resolution = recall_resolution(context.store, _key(name, request, there, suite))
         found.extend([resolution] if resolution is not None else [])
         return resolution is not None
 
@@ -48,33 +49,28 @@ def resolve(
         enough=remembered,
     )
     if not found:
-        found.append(_found(name, request, platforms, indexes, base))
-        remember_resolution(context.store, _key(name, request, platforms, indexes.suite, base), found[0])
+        found.append(_found(name, request, there, indexes))
+        remember_resolution(context.store, _key(name, request, there, indexes.suite), found[0])
     return replace(found[0], suites=(indexes.suite,))
 
 
-def _key(
-    name: str, request: DebianTool, platforms: Sequence[Platform], suite: Suite, base: Resolution
-) -> Digest:
+def _key(name: str, request: DebianTool, there: Mapping[Platform, _There], suite: Suite) -> Digest:
     """Of everything that decides the packages; of the base that is what it has."""
     recipe = {
         "name": name,
         "request": request.model_dump(mode="json"),
-        "there": {str(platform): packages_of(base, platform) for platform in platforms},
+        "there": {str(platform): dict(known.versions) for platform, known in there.items()},
         "inrelease": str(suite.inrelease),
     }
     return recipe_digest("debian-tool", recipe)
 
 
-def _found(
-    name: str, request: DebianTool, platforms: Sequence[Platform], indexes: Indexes, base: Resolution
-) -> Resolution:
+def _found(name: str, request: DebianTool, there: Mapping[Platform, _There], indexes: Indexes) -> Resolution:
     trees: list[LockedTree] = []
     sources: dict[str, Source] = {}
-    for platform in platforms:
-        index = index_of(request, indexes, platform)
-        there = packages_of(base, platform)
-        packages = missing(index, request.packages, there, platform.debian_architecture, on=name)
+    for platform, known in there.items():
+        index = index_of(request, indexes, platform, and_these=known.index)
+        packages = missing(index, request.packages, known.versions, platform.debian_architecture, on=name)
         tree = LockedTree(
             name=name,
             platform=platform,
@@ -142,6 +138,24 @@ def _other_versions(index: PackageIndex, name: str, version: str) -> list[Packag
     packages = index.packages(name)
     others = [package for package in packages if version_key(package.version) != key]
     return others if len(others) < len(packages) else []
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What a base has: ``versions`` by name, and the ``index`` of those that the suite need not have."""
+
+    versions: Mapping[str, str]
+    index: bytes = b""
+
+
+def _there(base: Resolution, platform: Platform, context: ResolveContext) -> _There:
+    own = packages_of(base, platform)
+    if not any(tree.unpack == "oci-root" for tree in base.trees):
+        return _There(own)
+    from lockbuild.resolve.image_packages import installed_in
+
+    image = installed_in(base, platform, context)
+    return _There({**image.versions, **own}, image.index)
 
 
 def packages_of(base: Resolution, platform: Platform) -> dict[str, str]:

@@ -54,7 +54,8 @@ class Universe:
     """The packages of an index, with the relations between them resolved to packages.
 
     Packages in ``without`` are taken not to exist. ``given`` has, by name, the versions of packages that are there
-    already: they are preferred to all others, and where the index has that version, nothing is required of it.
+    already: they are preferred to all others, and where the index has that version, nothing is required of it. With
+    ``keeps_given`` they stay, so that what contradicts them is required not to be there.
     """
 
     def __init__(
@@ -63,23 +64,36 @@ class Universe:
         architecture: str,
         without: frozenset[Package] = frozenset(),
         given: Mapping[str, str] | None = None,
+        *,
+        keeps_given: bool = False,
     ) -> None:
         self.index = index
         self.architecture = architecture
         self._without = without
         self._given = given or {}
+        self._keeps_given = keeps_given
         self._native = (None, "native", architecture)
         self._satisfiers: dict[Clause, tuple[Package, ...]] = {}
         self._requirements: dict[Package, tuple[Requirement, ...]] = {}
 
     def reduced(self, without: frozenset[Package]) -> Universe:
         """The same universe lacking also the packages in ``without``."""
-        return Universe(self.index, self.architecture, self._without | without, self._given)
+        return Universe(
+            self.index,
+            self.architecture,
+            self._without | without,
+            self._given,
+            keeps_given=self._keeps_given,
+        )
 
     def is_given(self, package: Package) -> bool:
         """Whether ``package`` is there already, in this version."""
         version = self._given.get(package.name)
         return version is not None and version_key(version) == version_key(package.version)
+
+    def given_version(self, name: str) -> str | None:
+        """The version of ``name`` that is there already; None where it is not."""
+        return self._given.get(name)
 
     def packages(self, name: str) -> tuple[Package, ...]:
         """The versions of ``name``, newest first."""
@@ -117,7 +131,8 @@ class Universe:
         """What must hold where ``package`` is there, in a stable order. What it serves itself is left out."""
         found = self._requirements.get(package)
         if found is None and self.is_given(package):
-            found = self._requirements[package] = ()
+            found = tuple(self._avoided(package)) if self._keeps_given else ()
+            self._requirements[package] = found
         elif found is None:
             needed = (
                 self._requirement(clause, package.name)
@@ -169,8 +184,10 @@ class Universe:
                 ),
             ]
             for other in contradicting:
-                # A package may provide and conflict with one virtual name: "no other of this kind".
-                if other.name != package.name:
+                # A package may provide and conflict with one virtual name: "no other of this kind". And what is
+                # there together already is not asked whether it may be.
+                both_given = self.is_given(package) and self.is_given(other)
+                if other.name != package.name and not both_given:
                     excluded.setdefault(other.name, {}).setdefault(other, str(relation))
         for name, packages in sorted(excluded.items()):
             yield Avoid(name, frozenset(packages), " and ".join(dict.fromkeys(packages.values())))
