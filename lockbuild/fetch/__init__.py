@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lockbuild.store import Store
     from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
+    from lockbuild.transport.registry import Registries
 
 __all__ = ["Fetcher"]
 
@@ -30,7 +31,7 @@ class Fetcher:
     """Fetches sources into ``store``. ``suites`` are the lock's: they say when a snapshot has a package.
 
     ``repositories`` is needed for sources that a commit binds; ``references`` says what each commit was when it
-    was locked (``refs/tags/v1``), where it was something.
+    was locked (``refs/tags/v1``), where it was something. ``registries`` is needed for images.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class Fetcher:
         suites: Sequence[Suite] = (),
         repositories: GitRepositories | None = None,
         references: Mapping[str, str] | None = None,
+        registries: Registries | None = None,
     ) -> None:
         self._store = store
         self._http = http
         self._config = config
         self._report = report
         self._repositories = repositories
+        self._registries = registries
         self._places = Places(
             config, PackageIndexes(http, config), deb.timestamps_of(suites), references or {}
         )
@@ -74,4 +77,5 @@ class Fetcher:
                 self._places,
                 missing,
                 repositories=self._repositories,
+                registries=self._registries,
             ).run()

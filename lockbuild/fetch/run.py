@@ -13,7 +13,7 @@ from lockbuild.config import Config
 from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError, IntegrityError, LockbuildError
 from lockbuild.events import Finished, Reporter, Started
-from lockbuild.fetch import deb, git, npm, pypi, url
+from lockbuild.fetch import deb, git, npm, oci, pypi, url
 from lockbuild.fetch.download import Downloader, Failure
 from lockbuild.fetch.places import Places
 from lockbuild.fetch.progress import OVERALL, FileProgress
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from lockbuild.store import Store
     from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
+    from lockbuild.transport.registry import Registries
 
-_KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "npm": npm, "generic": url}
+_KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "npm": npm, "oci": oci, "generic": url}
 _PATIENCE = 2.0
 """Seconds that running transfers get to put down what they have when everything is called off."""
 
@@ -52,11 +53,13 @@ class Run:
         missing: list[Source],
         *,
         repositories: GitRepositories | None = None,
+        registries: Registries | None = None,
     ) -> None:
         self._store = store
         self._http = http
         self._config = config
         self._repositories = repositories
+        self._registries = registries
         self._report = report
         self._places = places
         self._missing = missing
@@ -126,6 +129,8 @@ class Run:
             failures = self._downloader.download(source, self._candidates(source), progress)
             if failures is not None and source.commit is not None:
                 failures = self._from_repository(source, failures)
+            elif failures is not None and source.purl.startswith("pkg:oci/"):
+                failures = self._from_registry(source, failures, progress)
         except FetchError as error:  # the disk's: no other source will fare better
             self._failures[source.identity] = error
             self._hopeless.set()
@@ -158,6 +163,18 @@ class Run:
             git.fetch(source, self._store, self._repositories, self._places)
         except (TransferError, IntegrityError) as error:
             return [*failures, error]
+        return None
+
+    def _from_registry(
+        self, source: Source, failures: list[Failure], progress: FileProgress
+    ) -> list[Failure] | None:
+        if self._registries is None:
+            return failures
+        try:
+            oci.fetch(source, self._store, self._registries, self._transfers)
+        except (TransferError, IntegrityError) as error:
+            return [*failures, error]
+        progress.at(source.size or 0, exactly=True)
         return None
 
     def _verdict(self, source: Source, failures: list[Failure]) -> LockbuildError:

@@ -159,6 +159,7 @@ def fetch_sources(workspace: Workspace, lock: Lock, sources: Iterable[Source]) -
     if workspace.cache is not None:
         workspace.cache.fetch_sources(wanted.values())
     commits = any(source.commit is not None for source in wanted.values())
+    images = any(source.purl.startswith("pkg:oci/") for source in wanted.values())
     fetcher = Fetcher(
         workspace.store,
         workspace.http,
@@ -166,6 +167,7 @@ def fetch_sources(workspace: Workspace, lock: Lock, sources: Iterable[Source]) -
         report=workspace.report,
         suites=lock.suites,
         repositories=workspace.git if commits else None,
+        registries=workspace.registries if images else None,
         references={
             tree.pins["commit"]: tree.pins["ref"]
             for tree in lock.trees
