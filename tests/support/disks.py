@@ -17,10 +17,10 @@ def _mount(*arguments: str | Path) -> None:
 
 
 @contextmanager
-def small_disk(at: Path, size: int, *, files: int = 10_000) -> Iterator[Path]:
+def small_disk(at: Path, size: int, *, files: int = 10_000, options: str = "rw") -> Iterator[Path]:
     """A file system of ``size`` bytes and room for so many ``files``, mounted at the new directory ``at``."""
     at.mkdir()
-    _mount("-t", "tmpfs", "-o", f"size={size},nr_inodes={files}", "none", at)
+    _mount("-t", "tmpfs", "-o", f"size={size},nr_inodes={files},{options}", "none", at)
     try:
         yield at
     finally:

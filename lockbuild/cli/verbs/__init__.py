@@ -11,6 +11,7 @@ from lockbuild.cli.verbs import (
     bundle,
     cache,
     config,
+    doctor,
     inside,
     lock,
     reproduce,
@@ -20,5 +21,5 @@ from lockbuild.cli.verbs import (
     sync,
 )
 
-VERBS = (lock, sync, build, reproduce, inside, bundle, cache, serve, store, config, schema)
+VERBS = (lock, sync, build, reproduce, inside, bundle, cache, serve, store, config, doctor, schema)
 """In the order in which --help lists them."""
