@@ -32,8 +32,8 @@ class Blobs:
         self._busy: dict[Digest, threading.Lock] = {}
         self._sound: dict[Digest, _Stamp] = {}
         self._damaged: dict[Digest, _Stamp] = {}
-        self._sound_trees: set[Digest] = set()
-        self._damaged_trees: set[Digest] = set()
+        self._sound_trees: dict[Digest, _Stamp] = {}
+        self._damaged_trees: dict[Digest, _Stamp] = {}
 
     def has(self, digest: Digest) -> bool:
         """Whether the blob is there; it may be damaged."""
@@ -92,13 +92,18 @@ class Blobs:
     def tree(self, digest: Digest) -> Path | None:
         """The directory of a tree, hashed when it is first asked for, and looked at each time; None as `open`."""
         with self._alone(digest):
-            if not self._store.has_tree(digest) or digest in self._damaged_trees:
+            try:
+                path = self._store.tree_path(digest)
+                stamp = _stamp_of(path.stat())
+            except (IntegrityError, OSError):
                 return None
-            fault = self._store.tree_damage(digest, thorough=digest not in self._sound_trees)
+            if self._damaged_trees.get(digest) == stamp:
+                return None
+            fault = self._store.tree_damage(digest, thorough=self._sound_trees.get(digest) != stamp)
             if fault is None:
-                self._sound_trees.add(digest)
-                return self._store.tree_path(digest)
-            self._damaged_trees.add(digest)
+                self._sound_trees[digest] = stamp
+                return path
+            self._damaged_trees[digest] = stamp
         self._complain("tree", digest, fault)
         return None
 
@@ -136,5 +141,8 @@ class Blobs:
 
 
 def _stamp(descriptor: int) -> _Stamp:
-    status = os.fstat(descriptor)
+    return _stamp_of(os.fstat(descriptor))
+
+
+def _stamp_of(status: os.stat_result) -> _Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -15,6 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -146,20 +147,11 @@ class Connection:
                 if self._closing:
                     return False
                 self.waiting_since = None
-            begun = time.monotonic()
-            request, answer = self._answer(head)
+            with ExitStack() as exits:
+                self._respond(head, exits)
         except h11.RemoteProtocolError as error:
             self._refuse(error)
             return False
-        status = 0
-        sent = self._sent
-        try:
-            status = self._send(answer, head.method.decode("ascii"), _fields(head))
-        finally:
-            answer.content.close()
-            if request is not None and request.body is not None:
-                request.body.close()
-            self._log(head, status, self._sent - sent, time.monotonic() - begun)
         if self._closing or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -167,31 +159,40 @@ class Connection:
         self.waiting_since = time.monotonic()
         return True
 
-    def _answer(self, head: h11.Request) -> tuple[Request | None, Answer]:
+    def _respond(self, head: h11.Request, exits: ExitStack) -> None:
+        begun, sent, status = time.monotonic(), self._sent, 0
+        answer = self._answer(head, exits)
+        exits.callback(answer.content.close)
+        try:
+            status = self._send(answer, head.method.decode("ascii"), _fields(head))
+        finally:
+            self._log(head, status, self._sent - sent, time.monotonic() - begun)
+
+    def _answer(self, head: h11.Request, exits: ExitStack) -> Answer:
         fields = _fields(head)
         method = head.method.decode("ascii", "replace")
         host = fields.get("host", "")
         if self._surroundings.local_only and host and not is_local(host):
-            return None, text(f"{host!a} is not a name of this machine", 421)
+            return text(f"{host!a} is not a name of this machine", 421)
         base = f"{self._surroundings.scheme}://{host if well_formed(host) else self._surroundings.address}"
         try:
             segments, query = split(head.target.decode("ascii", "replace"))
         except BadTargetError as error:
-            return None, text(str(error), 400)
+            return text(str(error), 400)
         if method not in ("GET", "HEAD", "POST"):
-            return None, text("only reading is possible here", 405).having(Allow="GET, HEAD")
-        body = self._body(head)
+            return text("only reading is possible here", 405).having(Allow="GET, HEAD")
+        body = self._body(head, exits)
         if isinstance(body, Answer):
-            return None, body
+            return body
         request = Request(method, segments, query, fields, base, body)
         try:
-            return request, self._surroundings.handler(request)
+            return self._surroundings.handler(request)
         except LockbuildError as error:
             self._surroundings.report(Note(f"{request.path!a}: {error}", "warning"))
-            return request, text("it cannot be served now; whoever runs this mirror is told why", 500)
+            return text("it cannot be served now; whoever runs this mirror is told why", 500)
         except OSError as error:
             self._surroundings.report(Note(f"{request.path!a}: {error.strerror or error}", "warning"))
-            return request, text("it cannot be served now; whoever runs this mirror is told why", 500)
+            return text("it cannot be served now; whoever runs this mirror is told why", 500)
 
     def _send(self, answer: Answer, method: str, asked: Mapping[str, str]) -> int:
         delivery = deliver(answer, method, asked)
@@ -242,8 +243,8 @@ class Connection:
                 return event
             return None
 
-    def _body(self, head: h11.Request) -> Body | Answer | None:
-        """The request's body; None where it has none, an answer where it is more than is taken."""
+    def _body(self, head: h11.Request, exits: ExitStack) -> Body | Answer | None:
+        """The request's body, open as long as ``exits``; None where it has none, an answer where it is too much."""
         deadline = time.monotonic() + self._limits.body
         spool: Body | None = None
         size = 0
@@ -260,7 +261,7 @@ class Connection:
                 size += len(event.data)
                 if size > self._limits.body_size:
                     return text(f"no more than {self._limits.body_size} bytes are taken", 413)
-                spool = spool or SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  closed by the caller
+                spool = spool or exits.enter_context(SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115  it is one
                 spool.write(event.data)
             else:
                 if spool is not None:

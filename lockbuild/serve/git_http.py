@@ -177,8 +177,13 @@ def _refusal(view: View, wishes: IO[bytes]) -> str | None:
         )
     if not wanted or filtered:
         return None
+    count = (
+        f"{view.missing} files of the locked commits are"
+        if view.missing > 1
+        else "1 file of the locked commits is"
+    )
     return (
-        f"{view.missing} files of the locked commits are not here, as the lock leaves them out: "
+        f"{count} not here, as the lock leaves that out: "
         "fetch with --filter=blob:none, or take the tree by its digest"
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lockbuild.environment.compose import compose, in_environment
 from lockbuild.environment.materialise import recipe
@@ -17,14 +18,23 @@ from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, LockedTree
 from lockbuild.model.platform import Platform
-from lockbuild.oci.encoders import Compression
-from lockbuild.oci.image import CONFIG_TYPE, MANIFEST_TYPE, Image, canonical_json, compute, descriptor
+from lockbuild.oci.image import (
+    CONFIG_TYPE,
+    LOCK_LABEL,
+    MANIFEST_TYPE,
+    TITLE,
+    Image,
+    canonical_json,
+    compute,
+    descriptor,
+)
 from lockbuild.oci.layers import EncodedLayer, encoded
 from lockbuild.serve.library import KnownLock
 from lockbuild.store import Store
 
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-_COMPRESSIONS: tuple[Compression, ...] = ("zstd", "gzip")
+_Compressed = Literal["gzip", "zstd"]
+_COMPRESSIONS: tuple[_Compressed, ...] = ("gzip", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ class ServedRepository:
     manifests: Mapping[Digest, Document]
     configs: Mapping[Digest, Document]
     trees: frozenset[Digest]
-    blobs: Mapping[Digest, str]
+    blobs: frozenset[Digest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class _Found:
 
     platform: Platform
     trees: tuple[tuple[LockedTree, Digest], ...]
-    encoded: Mapping[Compression, tuple[EncodedLayer, ...]] = field(default_factory=dict)
+    encoded: Mapping[_Compressed, tuple[EncodedLayer, ...]] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -97,7 +107,7 @@ class Images:
             trees.append((tree, digest))
         if not trees:
             return None
-        variants: dict[Compression, tuple[EncodedLayer, ...]] = {}
+        variants: dict[_Compressed, tuple[EncodedLayer, ...]] = {}
         for compression in _COMPRESSIONS:
             known = [encoded(self._store, digest, compression) for _, digest in trees]
             whole = tuple(layer for layer in known if layer is not None)
@@ -110,19 +120,21 @@ class Images:
         manifests: dict[Digest, Document] = {}
         configs: dict[Digest, Document] = {}
         trees: set[Digest] = set()
-        blobs: dict[Digest, str] = {}
+        blobs: set[Digest] = set()
         listed = []
         for each in found:
-            image = self._image(known, each)
+            image = self._image(known, each, None)
             if image is None:
                 continue
             tag = str(each.platform).replace("/", "-")
             tags[tag] = Document(image.manifest, MANIFEST_TYPE)
             configs[image.config_digest] = Document(image.config, CONFIG_TYPE)
             trees.update(image.diff_ids)
-            for compression, parts in each.encoded.items():
-                tags[f"{tag}-{compression}"] = _compressed(image, parts)
-                blobs.update((part.digest, part.media_type) for part in parts)
+            for compression in each.encoded:
+                compressed = self._image(known, each, compression)
+                if compressed is not None:
+                    tags[f"{tag}-{compression}"] = Document(compressed.manifest, MANIFEST_TYPE)
+                    blobs.update(layer.digest for layer in compressed.layers)
             listed.append(
                 {
                     **descriptor(MANIFEST_TYPE, image.manifest_digest, len(image.manifest)),
@@ -134,41 +146,37 @@ class Images:
         index = {"manifests": listed, "mediaType": INDEX_TYPE, "schemaVersion": 2}
         tags["latest"] = Document(canonical_json(index), INDEX_TYPE)
         manifests.update((document.digest, document) for document in tags.values())
-        return ServedRepository(tags, manifests, configs, frozenset(trees), blobs)
+        return ServedRepository(tags, manifests, configs, frozenset(trees), frozenset(blobs))
 
-    def _image(self, known: KnownLock, found: _Found) -> Image | None:
-        """The image, where it is the one that the lock records, if it records one."""
-        title = str(known.lock.manifest.inputs.get("name", known.name))
+    def _image(self, known: KnownLock, found: _Found, compression: _Compressed | None) -> Image | None:
+        """The image, with layers compressed so, where it is the one that the lock records, if it records one."""
+        lock, platform = known.lock, found.platform
+        labels = {
+            TITLE: str(lock.manifest.inputs.get("name", known.name)),
+            LOCK_LABEL: str(lock.environment_digest(platform)),
+        }
         try:
-            environment = compose(self._store, found.platform, found.trees)
-            image = compute(environment, labels={"org.opencontainers.image.title": title})
-        except LockbuildError as error:
-            self._report(
-                Note(f"the image of {known.name} for {found.platform} is not served: {error}", "warning")
+            environment = compose(self._store, platform, found.trees)
+            image = compute(
+                environment, labels=labels, layers=None if compression is None else found.encoded[compression]
             )
+        except LockbuildError as error:
+            self._complain(known, platform, str(error))
             return None
-        recorded = known.lock.environments.get(str(found.platform))
-        if recorded is not None and recorded.manifest != image.manifest_digest:
-            self._report(
-                Note(
-                    f"the image of {known.name} for {found.platform} is not served: it comes out as "
-                    f"{image.manifest_digest}, and the lock records {recorded.manifest}",
-                    "warning",
-                )
+        recorded = lock.environments.get(str(platform))
+        expected = None if recorded is None else recorded.manifest
+        if recorded is not None and compression is not None:
+            layers = recorded.layers.get(compression)
+            expected = None if layers is None else layers.manifest
+        if expected not in (None, image.manifest_digest):
+            self._complain(
+                known, platform, f"it comes out as {image.manifest_digest}; the lock records {expected}"
             )
             return None
         return image
 
-
-def _compressed(image: Image, parts: Sequence[EncodedLayer]) -> Document:
-    """The manifest of the same image with its layers compressed."""
-    value = {
-        "config": descriptor(CONFIG_TYPE, image.config_digest, len(image.config)),
-        "layers": [descriptor(part.media_type, part.digest, part.size) for part in parts],
-        "mediaType": MANIFEST_TYPE,
-        "schemaVersion": 2,
-    }
-    return Document(canonical_json(value), MANIFEST_TYPE)
+    def _complain(self, known: KnownLock, platform: Platform, why: str) -> None:
+        self._report(Note(f"the image of {known.name} for {platform} is not served: {why}", "warning"))
 
 
 def _platforms(lock: Lock) -> list[Platform]:

@@ -7,6 +7,7 @@ protocol alone. Where all places are taken, whoever has been silent for the long
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -43,6 +44,7 @@ class Server:
         self._listener = _listen(host, port)
         self._tls = tls
         self._report = report
+        self._stopping = False
         self.limits = limits or Limits()
         address = self._listener.getsockname()
         name = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -55,12 +57,16 @@ class Server:
         self._connections: dict[Connection, threading.Thread] = {}
 
     def run(self) -> None:
-        """Answer until an exception (an interrupt) ends it; then those who get an answer have a little time for it."""
+        """Answer until `stop`, or until an exception (an interrupt) ends it; then those who get an answer have a little
+        time for it."""
         try:
             while True:
                 try:
                     client, peer = self._listener.accept()
-                except OSError as error:  # no more descriptors, or the client has gone meanwhile
+                except OSError as error:
+                    if self._stopping:
+                        return
+                    # No more descriptors, or the client has gone meanwhile.
                     self._report(Note(f"a connection could not be taken: {error.strerror}", "debug"))
                     time.sleep(0.05)
                     continue
@@ -69,7 +75,10 @@ class Server:
             self.stop()
 
     def stop(self) -> None:
-        """Take no more connections, and end those that there are."""
+        """Take no more connections, and end those that there are. From any thread."""
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in it
         self._listener.close()
         with self._lock:
             threads = dict(self._connections)
