@@ -1,4 +1,4 @@
-"""What to show to which server: tokens of the environment or a keyring, netrc, user names and passwords in URLs.
+"""What to show to which server: tokens of the environment or a keyring, npm's, netrc, what stands in URLs.
 
 A credential belongs to an origin, scheme and port included, and is looked up anew for each request, so that
 none follows a redirect. netrc alone knows no ports and schemes; its ``default`` entry, which is for any host, is
@@ -49,19 +49,21 @@ class Credentials:
         self._environ = environ
         self._lock = threading.Lock()
         self._known: dict[Origin, Credential | None] = {}
+        self._npm_registry = config.npm.registry
+        self._npm: list[tuple[str, Credential]] | None = None
         self._netrc: dict[str, Credential] | None = None
         self._trouble: str | None = None
 
     def of(self, url: str) -> Credential | None:
-        """What to show to the server of ``url``: what stands in it, else `[[hosts]]`, else netrc."""
+        """What to show to the server of ``url``: what stands in it, else `[[hosts]]`, else npm's token, else netrc."""
         parts = urlsplit(url)
         if parts.username is not None or parts.password is not None:
             return Credential(unquote(parts.username or ""), unquote(parts.password or ""))
         key = origin(parts)
         with self._lock:
             if key not in self._known:
-                self._known[key] = self._of_host(key) or self._of_netrc().get(parts.hostname or "")
-            return self._known[key]
+                self._known[key] = self._of_host(key)
+            return self._known[key] or self._of_npm(url) or self._of_netrc().get(parts.hostname or "")
 
     def certificate(self, key: Origin) -> tuple[Path, Path | None] | None:
         """The client certificate and key (None: in the same file) for an origin."""
@@ -105,6 +107,17 @@ class Credentials:
                 hint="give username as well, if it is a password",
             )
         return found
+
+    def _of_npm(self, url: str) -> Credential | None:
+        """A token is for a registry, which can be a part of a host."""
+        if self._npm is None:
+            from lockbuild.config.npm import tokens
+
+            found = tokens(self._npm_registry, self._environ)
+            self._npm = [
+                (prefix, Credential(None, token)) for prefix, token in found if _BEARER.fullmatch(token)
+            ]
+        return next((credential for prefix, credential in self._npm if url.startswith(prefix)), None)
 
     def _of_netrc(self) -> dict[str, Credential]:
         if self._netrc is None:

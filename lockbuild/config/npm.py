@@ -1,4 +1,4 @@
-"""The registry that npm on this machine would use, read from npm's own configuration.
+"""The registry that npm on this machine would use and its tokens, read from npm's own configuration.
 
 Follows npm's documented order (npmrc(5)): ``npm_config_*`` variables, the user's npmrc, the global one. A
 project's own npmrc is not asked: where a lock's bytes come from is no matter of the project. The files are read
@@ -8,6 +8,7 @@ in is taken from it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ _DEFINITIONS = (
 )
 """Where npm defines its options, relative to its package: of version 10, of Debian's, of version 7."""
 _DEFAULT = re.compile(r"""\(\s*['"]registry['"]\s*,\s*\{\s*default:\s*['"`]([^'"`]+)['"`]""")
+_SUFFIX = ":_authToken"
 _VARIABLE = re.compile(r"(?<!\\)\$\{([^}]+)\}")
 
 
@@ -38,6 +40,32 @@ def registry(package: str, environ: Mapping[str, str] | None = None, *, root: Pa
     scope = package.partition("/")[0] if package.startswith("@") else None
     url = (settings.get(f"{scope}:registry") if scope else None) or settings.get("registry")
     return (url or _built_in(environ.get("PATH", ""))).rstrip("/")
+
+
+def tokens(
+    configured: str | None = None, environ: Mapping[str, str] | None = None, *, root: Path = Path("/")
+) -> Iterator[tuple[str, str]]:
+    """URL prefix -> ``_authToken`` of the registry ``configured``, or else of those that npm is configured for.
+
+    npm names a token by a URL without its scheme, ``//host/path/:_authToken``. Here it is for that part of a
+    registry in use and its scheme, so that it goes nowhere without TLS unless the registry itself is so.
+    A token that is the name of a variable which is not set is none.
+    """
+    settings = _settings(os.environ if environ is None else environ, root)
+    urls = [value for name, value in settings.items() if name == "registry" or name.endswith(":registry")]
+    places = {
+        name.removesuffix(_SUFFIX).rstrip("/"): value
+        for name, value in settings.items()
+        if name.startswith("//") and name.endswith(_SUFFIX) and value and not _VARIABLE.search(value)
+    }
+    if places and configured is None and "registry" not in settings:
+        with contextlib.suppress(UsageError):
+            urls.append(registry("", environ, root=root))
+    for url in [configured] if configured is not None else urls:
+        scheme, _, rest = url.partition(":")
+        for place in sorted(places, key=len, reverse=True):
+            if f"{rest.rstrip('/')}/".startswith(f"{place}/"):
+                yield f"{scheme}:{place}/", places[place]
 
 
 def _settings(environ: Mapping[str, str], root: Path) -> dict[str, str]:

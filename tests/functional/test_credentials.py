@@ -174,6 +174,38 @@ def test_netrc_is_for_its_host_and_its_default_for_nobody(
     assert two.shown() == set()
 
 
+def test_npms_token_goes_to_its_registry_only(
+    one: Server, two: Server, authority: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("npm_config_registry", "npm_config_userconfig"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    (home / ".npmrc").write_text(
+        f"registry={one.url}/npm/\n//{host_of(one)}/npm/:_authToken={SECRET}\n//{host_of(two)}/:_authToken=x\n"
+    )
+    one.add("/npm/a", DATA)
+    one.script["/npm/moved"] = [serve.redirect(f"{two.url}/file")]
+    bench = Bench(network={"ca": [authority]})
+    for url in (f"{one.url}/file", f"{two.url}/file", f"{one.url}/npm/moved"):
+        assert bench.get(url) == DATA
+    assert {request.path for request in one.requests if "authorization" in request.headers} == {"/npm/moved"}
+    one.token = SECRET
+    assert bench.get(f"{one.url}/npm/a") == DATA
+    assert one.shown() == {f"Bearer {SECRET}"}
+    assert two.shown() == set()
+    assert SECRET not in bench.said()
+
+    one.token = "another"
+    with pytest.raises(RefusedError) as caught:
+        bench.get(f"{one.url}/npm/a")
+    assert SECRET not in str(caught.value)
+    assert "check the user name, password or token" in str(caught.value.hint)
+    # What [[hosts]] says goes before it.
+    monkeypatch.setenv("CORP_TOKEN", "another")
+    hosts = [{"host": host_of(one), "token-env": "CORP_TOKEN"}]
+    assert Bench(network={"ca": [authority]}, hosts=hosts).get(f"{one.url}/npm/a") == DATA
+
+
 def test_a_refusal_says_what_is_missing(
     one: Server, authority: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

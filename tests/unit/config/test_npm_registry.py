@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lockbuild.config import Config, NpmConfig
-from lockbuild.config.npm import registry
+from lockbuild.config.npm import registry, tokens
 from lockbuild.errors import UsageError
 
 
@@ -61,6 +61,47 @@ def test_scopes_have_registries_of_their_own(tmp_path: Path, environ: dict[str, 
 def test_variables_in_values(tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path / "home/.npmrc", "registry=https://${NPM_HOST}/npm\n")
     assert registry("a", {**environ, "NPM_HOST": "h.test"}, root=tmp_path) == "https://h.test/npm"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("registry=https://r.test/npm/\n//r.test/npm/:_authToken=t1", {"https://r.test/npm/": "t1"}),
+        ("registry=https://r.test/npm\n//r.test/:_authToken=t1", {"https://r.test/": "t1"}),
+        ("registry=http://r.test:8080\n//r.test:8080/:_authToken=t1", {"http://r.test:8080/": "t1"}),
+        (
+            "registry=https://r.test\n@c:registry=https://c.test/a/\n//r.test/:_authToken=t1\n//c.test/a/:_authToken=t2",
+            {"https://r.test/": "t1", "https://c.test/a/": "t2"},
+        ),
+        (
+            "registry=https://r.test/npm/\n//r.test/:_authToken=t1\n//r.test/npm/:_authToken=t2",
+            {"https://r.test/npm/": "t2", "https://r.test/": "t1"},
+        ),
+        ("registry=https://r.test\n//r.test/:_authToken=${NPM_TOKEN}", {"https://r.test/": "of a variable"}),
+        ("registry=https://r.test\n//r.test/:_authToken=${UNSET}", {}),
+        ("registry=https://r.test\n//r.test.evil.test/:_authToken=t1\n//r.tes:_authToken=t1", {}),
+        ("registry=https://r.test/npm\n//r.test/npmx/:_authToken=t1\n//other.test/:_authToken=t2", {}),
+        ("registry=https://r.test\n_authToken=t1\n//r.test/:_password=t1", {}),
+    ],
+)
+def test_tokens_are_for_the_registries_in_use(
+    tmp_path: Path, environ: dict[str, str], text: str, found: dict[str, str]
+) -> None:
+    write(tmp_path / "home/.npmrc", f"{text}\n")
+    environ |= {"NPM_TOKEN": "of a variable"}
+    assert list(tokens(None, environ, root=tmp_path)) == list(found.items())
+
+
+def test_tokens_for_a_registry_that_lockbuild_is_told_and_for_the_built_in_one(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    write(tmp_path / "home/.npmrc", "//r.test/:_authToken=t1\n//built.test/:_authToken=t2\n")
+    assert list(tokens("https://r.test/npm/", environ, root=tmp_path)) == [("https://r.test/", "t1")]
+    assert list(tokens(None, environ, root=tmp_path)) == []  # there is no npm that has one
+    script = '#!/bin/sh\n[ "$*" = "config get registry" ] && echo https://built.test/\n'
+    write(tmp_path / "bin/npm", script).chmod(0o755)
+    environ["PATH"] = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    assert list(tokens(None, environ, root=tmp_path)) == [("https://built.test/", "t2")]
 
 
 def test_without_npm_and_setting_it_is_told(tmp_path: Path, environ: dict[str, str]) -> None:
