@@ -17,6 +17,7 @@ from pydantic import FailFast, Field
 
 from lockbuild.model.base import FileModel
 from lockbuild.model.digest import Digest
+from lockbuild.model.lock import Lock
 from lockbuild.model.platform import Platform
 from lockbuild.oci.encoders import MEDIA_TYPES, Compression
 from lockbuild.oci.image import MANIFEST_TYPE, canonical_json, descriptor
@@ -100,8 +101,6 @@ class Contents(FileModel):
     lock: Blob
     since: Digest | None = None
     """The digest of the lock that it goes on from: what that needs is left out."""
-    reference: Label | None = None
-    """Name and tag under which ``docker load`` knows the image, where the bundle is an archive for that, too."""
     trees: Annotated[list[BundledTree], FailFast()] = []
     sources: Annotated[list[BundledSource], FailFast()] = []
     images: Annotated[list[BundledImage], FailFast()] = []
@@ -163,7 +162,16 @@ def image_index(contents: Contents) -> bytes | None:
     )
 
 
-def layout_index(contents: Contents) -> bytes:
+def reference(lock: Lock, image: BundledImage) -> str:
+    """Name and tag under which an engine that loads it knows the image."""
+    from lockbuild.oci.load import repository_name
+
+    return (
+        f"lockbuild/{repository_name(str(lock.manifest.inputs.get('name', '')))}:{image.config.digest.short}"
+    )
+
+
+def layout_index(contents: Contents, lock: Lock) -> bytes:
     """``index.json``."""
     artefact = manifest(contents)
     index = image_index(contents)
@@ -174,8 +182,9 @@ def layout_index(contents: Contents) -> bytes:
         named.append(_image(contents.images[0]))
     for item in named:
         item["annotations"] = {"org.opencontainers.image.ref.name": IMAGE_TAG}
-        if contents.reference is not None:
-            item["annotations"]["io.containerd.image.name"] = f"docker.io/{contents.reference}"
+        if index is None:
+            name = f"docker.io/{reference(lock, contents.images[0])}"
+            item["annotations"]["io.containerd.image.name"] = name
     named.append(
         {
             **descriptor(MANIFEST_TYPE, Digest.of(artefact), len(artefact)),
@@ -186,9 +195,9 @@ def layout_index(contents: Contents) -> bytes:
     return canonical_json({"manifests": named, "mediaType": INDEX_TYPE, "schemaVersion": 2})
 
 
-def docker_manifest(contents: Contents, configs: Mapping[Platform, bytes]) -> bytes | None:
-    """``manifest.json``, as ``docker save`` writes it; None where the bundle is no archive for that."""
-    if contents.reference is None:
+def docker_manifest(contents: Contents, lock: Lock, configs: Mapping[Platform, bytes]) -> bytes | None:
+    """``manifest.json``, as ``docker save`` writes it; None where there is no image."""
+    if not contents.images:
         return None
     layers = {tree.digest: tree.layer for tree in contents.trees}
     images = []
@@ -198,7 +207,7 @@ def docker_manifest(contents: Contents, configs: Mapping[Platform, bytes]) -> by
             {
                 "Config": blob_name(image.config.digest),
                 "Layers": [blob_name(layer.digest) for layer in found if layer is not None],
-                "RepoTags": [contents.reference] if len(contents.images) == 1 else [],
+                "RepoTags": [reference(lock, image)],
             }
         )
     return canonical_json(images)

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from lockbuild.model.belonging import locked_platforms
 from lockbuild.model.digest import Digest
-from lockbuild.model.lock import Lock, Source
-from lockbuild.oci.bundle import Contents
+from lockbuild.model.lock import Lock, LockedEnvironment, Source
+from lockbuild.oci.bundle import BundledImage, Contents
 
 
 def strangers(contents: Contents, lock: Lock) -> Iterator[str]:
@@ -43,12 +43,24 @@ def strangers(contents: Contents, lock: Lock) -> Iterator[str]:
             yield f"the lock names no image for {image.platform}"
         elif recorded.image != image.config.digest:
             yield f"the lock names another image for {image.platform}: {recorded.image}"
+        elif _other_manifest(contents, image, recorded):
+            yield f"the lock names another manifest for {image.platform}"
     signed = {suite.inrelease for suite in lock.suites}
     for blob in contents.signatures:
         if blob.digest not in signed:
             yield f"the lock names no signed index {blob.digest}"
     if contents.documents and contents.for_ != "offline-lock":
         yield "documents for resolving are in a bundle that is not for that"
+
+
+def _other_manifest(contents: Contents, image: BundledImage, recorded: LockedEnvironment) -> bool:
+    """Whether the lock records another manifest of layers that were compressed just so."""
+    if contents.compression == "none":
+        return recorded.manifest != image.manifest.digest
+    layers = recorded.layers.get(contents.compression)
+    return (
+        layers is not None and layers.encoder == contents.encoder and layers.manifest != image.manifest.digest
+    )
 
 
 def bound_sources(lock: Lock) -> dict[str, list[Source]]:

@@ -7,14 +7,18 @@ writes them, byte for byte.
 from __future__ import annotations
 
 import json
+import re
 
-from lockbuild.errors import IntegrityError, InvalidFileError, LockbuildError, UsageError
+from lockbuild.errors import IntegrityError, InvalidFileError, UsageError
 from lockbuild.model.lock import SCHEMA as LOCK_SCHEMA
 from lockbuild.model.lock import Lock
 from lockbuild.oci import bundle
 from lockbuild.oci.bundle import Contents
 
 _MOST_VALUES = 400_000
+_MOST_DOTS = 8
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"?')
+"""Takes what follows a quotation mark, closed or not, so that no text makes it go back."""
 _HINT = "it was damaged or changed on its way: get it again from whoever made it"
 
 
@@ -55,6 +59,8 @@ def parse_lock(data: bytes, name: str) -> Lock:
     why = "its lock is not one that lockbuild writes"
     try:
         text = data.decode()
+        if _is_tangled(text):
+            raise refused(name, why)
         value = tomllib.loads(text)
         if value.get("schema") == LOCK_SCHEMA:
             Lock.model_validate(value)  # without a list of what may be a million problems
@@ -63,8 +69,15 @@ def parse_lock(data: bytes, name: str) -> Lock:
             return lock
     except InvalidFileError as error:
         why += f": {error.problems[0]}"
-    except LockbuildError as error:
+    except UsageError as error:
         raise UsageError(error.what, on=name, hint=error.hint) from None
     except (ValueError, RecursionError, ValidationError):
         pass
     raise refused(name, why)
+
+
+def _is_tangled(text: str) -> bool:
+    """Whether a line has more dots, outside of strings, than any of a lock. A key of many parts costs the reader of
+    TOML the square of their number."""
+    bare = _STRING.sub("", text)
+    return any(line.count(".") > _MOST_DOTS for line in bare.split("\n"))

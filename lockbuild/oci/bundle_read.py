@@ -127,7 +127,7 @@ class BundleReader:
         configs = self._images()
         for name, present, wanted in (
             (MARKER_NAME, layout, MARKER),
-            (INDEX_NAME, index, bundle.layout_index(self.contents)),
+            (INDEX_NAME, index, bundle.layout_index(self.contents, self.lock)),
             (INDEX_TEXT, text, index_text(self.contents, self.lock).encode()),
             ("manifest.json", docker, self._docker(configs)),
             ("the manifest", manifest, bundle.manifest(self.contents)),
@@ -137,7 +137,7 @@ class BundleReader:
 
     def _docker(self, configs: dict[Platform, bytes]) -> bytes | None:
         try:
-            return bundle.docker_manifest(self.contents, configs)
+            return bundle.docker_manifest(self.contents, self.lock, configs)
         except KeyError as error:
             raise self.refuse(f"its image has a layer that it does not hold: {error.args[0]}") from None
 

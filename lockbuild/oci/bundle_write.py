@@ -55,7 +55,7 @@ def bundle_files(
     """The files, in their order. ``configs`` has the configurations of the images; ``chunks`` gives the bytes of a
     blob that is held, verified."""
     beside = [data_file(INDEX_TEXT, index_text(contents, lock).encode())]
-    docker = bundle.docker_manifest(contents, configs)
+    docker = bundle.docker_manifest(contents, lock, configs)
     if docker is not None:
         beside.append(data_file("manifest.json", docker))
     blobs = [blob_data(bundle.manifest(contents)), blob_data(contents.data()), blob_data(lock_text)]
@@ -67,4 +67,4 @@ def bundle_files(
         blobs.append(blob_data(index))
     for _, held in contents.held():
         blobs.append(blob_file(held.digest, held.size, lambda digest=held.digest: chunks(digest)))  # type: ignore[misc]
-    return BundleFiles(bundle.layout_index(contents), tuple(beside), tuple(blobs))
+    return BundleFiles(bundle.layout_index(contents, lock), tuple(beside), tuple(blobs))

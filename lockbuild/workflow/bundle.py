@@ -25,7 +25,6 @@ from lockbuild.oci.bundle import (
     Contents,
     Document,
     Purpose,
-    diff_ids,
     image_manifest,
 )
 from lockbuild.oci.bundle_text import amount
@@ -35,7 +34,7 @@ from lockbuild.oci.sizes import layer_size
 from lockbuild.store.sources import source_blob
 from lockbuild.workflow.bundle_needs import Needs, With, needs, require_platforms
 from lockbuild.workflow.bundle_output import output
-from lockbuild.workflow.image import environment_image
+from lockbuild.workflow.image import compressed_image
 from lockbuild.workflow.project import Project, require_current
 from lockbuild.workflow.project_files import store_patches
 from lockbuild.workflow.sync import Synced, fetch_sources, sync
@@ -54,17 +53,23 @@ _SHRINKS = {"none": 1.0, "gzip": 0.36, "zstd": 0.33}
 
 @dataclass(frozen=True, slots=True)
 class BundleOptions:
-    """``platforms`` is by default this machine's. ``since`` is a lock or a bundle, what that has is left out;
-    ``docker`` makes it an archive for ``docker load``, too; ``split`` is in bytes."""
+    """``platforms`` is by default this machine's. ``since`` is a lock or a bundle, what that has is left out.
+    ``image`` insists on the image of each platform, in a ``compression`` that is not given as every engine reads it.
+    ``split`` is in bytes."""
 
     purpose: Purpose = "offline-sync"
     what: With = "trees"
     platforms: tuple[Platform, ...] = ()
-    compression: Compression = "zstd"
+    chosen_compression: Compression | None = None
     since: Path | None = None
-    docker: bool = False
+    image: bool = False
     signatures: bool = False
     split: int | None = None
+
+    @property
+    def compression(self) -> Compression:
+        """Of the layers: Docker before 23 does not know zstd."""
+        return self.chosen_compression or ("gzip" if self.image else "zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def create(
     require_current(project, lock)
     platforms = tuple(sorted(set(options.platforms))) or (workspace.platform,)
     require_platforms(lock, platforms, on=str(project.paths.lock))
-    if options.docker and (options.since is not None or options.what == "sources"):
+    if options.image and (options.since is not None or options.what == "sources"):
         raise UsageError("--image needs every layer, and neither --since nor --with sources has them")
     workspace.hold_store()
     needed = needs(lock, platforms, options.what)
@@ -206,8 +211,8 @@ def _contents(
         signatures=_signatures(store, lock) if options.signatures else [],
         documents=_documents(workspace, project, lock, base, options),
     )
-    configs = _images(project, lock, synced, layers)
-    if options.docker and set(configs) != set(platforms):
+    configs = _images(workspace, project, lock, synced, layers, options.compression)
+    if options.image and set(configs) != set(platforms):
         raise UsageError(
             "the lock does not record the image of every platform",
             on=str(project.paths.lock),
@@ -223,36 +228,24 @@ def _contents(
                 manifest=Blob(digest=Digest.of(data), size=len(data)),
             )
         )
-    reference = _reference(project, images[0].config.digest) if options.docker else None
-    return contents.model_copy(update={"images": images, "reference": reference}), configs, layers
+    return contents.model_copy(update={"images": images}), configs, layers
 
 
 def _images(
-    project: Project, lock: Lock, synced: dict[Platform, Synced], layers: dict[Digest, EncodedLayer]
+    workspace: Workspace,
+    project: Project,
+    lock: Lock,
+    synced: dict[Platform, Synced],
+    layers: dict[Digest, EncodedLayer],
+    compression: Compression,
 ) -> dict[Platform, bytes]:
     """The configurations of the images that the lock records and whose layers are all there."""
-    configs: dict[Platform, bytes] = {}
-    for platform, made in synced.items():
-        recorded = lock.environments.get(str(platform))
-        if recorded is None or any(tree.digest not in layers for tree in made.environment.trees):
-            continue
-        image = environment_image(project, made.environment)
-        if image.config_digest != recorded.image:
-            raise IntegrityError(
-                f"the environment's image came out as {image.config_digest}, "
-                f"but the lock records {recorded.image}",
-                on=f"{project.paths.lock}: environments.{platform}",
-                hint="run `lockbuild lock --materialise`",
-            )
-        assert diff_ids(image.config)
-        configs[platform] = image.config
-    return configs
-
-
-def _reference(project: Project, image: Digest) -> str:
-    from lockbuild.oci.load import repository_name
-
-    return f"lockbuild/{repository_name(project.manifest.toolchain.name)}:{image.short}"
+    return {
+        platform: compressed_image(workspace, project, lock, made.environment, compression).config
+        for platform, made in sorted(synced.items())
+        if str(platform) in lock.environments
+        and all(tree.digest in layers for tree in made.environment.trees)
+    }
 
 
 def _sources(store: Store, sources: Iterable[Source], have: frozenset[Digest]) -> list[BundledSource]:

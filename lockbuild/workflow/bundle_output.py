@@ -48,8 +48,8 @@ class Output:
         view = memoryview(data).cast("B")
         self._hasher.update(view)
         while self._heads and len(view) > self._left:
-            self._put(view[: self._left])
-            view = view[self._left :]
+            piece, view = view[: self._left], view[self._left :]
+            self._put(piece)
             self._end()
             self._left = self._heads[len(self._temporary)].length
             self._begin()
@@ -98,10 +98,11 @@ class Output:
 
 
 @contextmanager
-def output(target: Path, size: int, split: int | None) -> Iterator[Output]:
+def output(target: Path, size: int, split: int | None, *, what: str = "the bundle") -> Iterator[Output]:
     """A file of ``size`` bytes to write to ``target``, or parts of at most ``split`` bytes beside that name.
 
-    What is not committed is removed at the end. FetchError where the disk does not have the room, or refuses.
+    Messages call it ``what``. What is not committed is removed at the end. FetchError where the disk does not have
+    the room, or refuses.
     """
     heads = None
     if split is not None:
@@ -115,21 +116,21 @@ def output(target: Path, size: int, split: int | None) -> Iterator[Output]:
         room = free.f_bavail * free.f_frsize
         if room < size:
             raise FetchError(
-                f"the bundle has {size:,} bytes, and there is room for {room:,}",
+                f"{what} has {size:,} bytes, and there is room for {room:,}",
                 on=str(target.parent),
                 hint=f"free some space, {_INSTEAD}",
             )
         with ExitStack() as exits:
             yield Output(target, exits, heads)
     except OSError as error:
-        what = "the bundle cannot be written"
+        failed = f"{what} cannot be written"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise FetchError(
-                f"{what}: {error.strerror}; nothing of it is left",
+                f"{failed}: {error.strerror}; nothing of it is left",
                 on=str(target),
                 hint=f"free some space, {_INSTEAD}",
             ) from error
-        raise storage_error(error, what, on=str(target), instead=_INSTEAD) from error
+        raise storage_error(error, failed, on=str(target), instead=_INSTEAD) from error
 
 
 def _write(descriptor: int, view: memoryview) -> None:

@@ -48,10 +48,12 @@ def define(commands: Commands) -> None:
         help="a lock or a bundle that the other site has: leave out what that needs",
     )
     create.add_argument(
-        "--compression", choices=["zstd", "gzip", "none"], default="zstd", help="of the trees"
+        "--compression",
+        choices=["zstd", "gzip", "none"],
+        help="of the trees (default: zstd, with --image gzip)",
     )
     create.add_argument(
-        "--image", action="store_true", help="make it an archive that every `docker load` reads, too"
+        "--image", action="store_true", help="insist on the image, so that every `docker load` reads it"
     )
     create.add_argument(
         "--signatures", action="store_true", help="have the signed indexes of Debian suites in it, too"
@@ -104,9 +106,9 @@ def _create(call: Call) -> ExitStatus:
         purpose=arguments.purpose,
         what=arguments.what,
         platforms=tuple(call.platforms()),
-        compression=arguments.compression,
+        chosen_compression=arguments.compression,
         since=arguments.since,
-        docker=arguments.image,
+        image=arguments.image,
         signatures=arguments.signatures,
         split=arguments.split,
     )
