@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -38,6 +39,22 @@ def loaded(endpoint: EngineEndpoint, config: Digest, manifest: Digest) -> Digest
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedImage:
+    """What became of an image in an engine: ``identity`` to run it by (`SandboxSpec.image`), its tag, and how many
+    bytes of how many layers were sent."""
+
+    identity: Digest
+    reference: str
+    layers: int
+    size: int
+
+
+def engine_tag(name: str, image: Digest) -> str:
+    """What an image with that ID (config digest) is called in an engine."""
+    return f"{_REPOSITORY}/{repository_name(name)}:{image.short}"
+
+
 def ensure_loaded(
     image: Image,
     environment: Environment,
@@ -46,17 +63,29 @@ def ensure_loaded(
     *,
     name: str = "environment",
 ) -> Digest:
-    """Load ``image`` where the engine does not have it; the ID to run it by (`SandboxSpec.image`).
+    """As `load`; the ID to run the image by."""
+    return load(image, environment, endpoint, report, name=name).identity
+
+
+def load(
+    image: Image,
+    environment: Environment,
+    endpoint: EngineEndpoint,
+    report: Reporter,
+    *,
+    name: str = "environment",
+) -> LoadedImage:
+    """Load ``image``, whose layers are not compressed, where the engine does not have it.
 
     It gets the tag ``lockbuild/<name>:<digest's first digits>``, so that ``docker image prune`` keeps it.
     Layers that Docker has from an earlier environment are not sent again.
     IntegrityError where what the engine made of it is not that image; SandboxError where it refuses.
     """
     present = loaded(endpoint, image.config_digest, image.manifest_digest)
-    reference = f"{_REPOSITORY}/{repository_name(name)}:{image.config_digest.short}"
+    reference = default_reference(name, image.config_digest)
     if present is not None:
-        _tag(endpoint, present, reference)
-        return present
+        tag(endpoint, present, reference)
+        return LoadedImage(present, reference, 0, 0)
     skip = _layers_present(endpoint, image)
     if skip:
         report(Note(f"the engine already has {skip} of {len(image.diff_ids)} layers", "debug"))
@@ -66,7 +95,8 @@ def ensure_loaded(
         if not skip:
             raise
         report(Note(f"sending all layers, because the engine did not do without: {error.what}", "debug"))
-        _load(image, environment, endpoint, reference, report, 0)
+        skip = 0
+        _load(image, environment, endpoint, reference, report, skip)
     present = loaded(endpoint, image.config_digest, image.manifest_digest)
     if present is None:
         answer = endpoint.request("GET", f"/images/{quote(reference)}/json")
@@ -77,7 +107,12 @@ def ensure_loaded(
             on=reference,
             hint="remove the image from the engine and run `lockbuild sync` again",
         )
-    return present
+    return LoadedImage(present, reference, len(image.layers) - skip, sum(image.sizes[skip:]))
+
+
+def default_reference(name: str, digest: Digest) -> str:
+    """What the image ``digest`` of a toolchain called ``name`` is tagged with."""
+    return f"{_REPOSITORY}/{repository_name(name)}:{digest.short}"
 
 
 def _load(
@@ -176,9 +211,10 @@ def _layers_present(endpoint: EngineEndpoint, image: Image) -> int:
     return longest
 
 
-def _tag(endpoint: EngineEndpoint, identity: Digest, reference: str) -> None:
-    repository, _, tag = reference.rpartition(":")
-    query = urlencode({"repo": repository, "tag": tag})
+def tag(endpoint: EngineEndpoint, identity: Digest, reference: str) -> None:
+    """Have the image be called ``reference`` (``name:tag``), too."""
+    repository, _, name = reference.rpartition(":")
+    query = urlencode({"repo": repository, "tag": name})
     answer = endpoint.request("POST", f"/images/{identity}/tag?{query}")
     if answer.status not in (200, 201):
         raise SandboxError(f"the container engine refused a tag: {answer.body[:200]!r}", on=reference)

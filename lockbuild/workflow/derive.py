@@ -34,16 +34,7 @@ def derive_tree(
     store = workspace.store
     if tree.digest is not None and store.has_tree(tree.digest):
         return tree.digest, False
-    name = tree.name.partition(".")[2]
-    derive = project.manifest.toolchain.derive[name]
-    needed = [
-        (other.model_copy(update={"name": f"derive.{need}"}), digests[f"{tree.platform}:derive.{need}"])
-        for need in derive.needs
-        for other in [_needed_tree(project, tree, need)]
-    ]
-    assert tree.platform != "any"
-    environment = compose(store, tree.platform, [*layers, *needed])
-    plan = plan_derive(tree.name, derive, environment, tree.mount)
+    environment, plan = derive_plan(workspace, project, tree, layers, digests)
     known = store.recall(plan.digest())
     if known is not None and store.has_tree(known) and tree.digest in (None, known):
         return known, False
@@ -59,6 +50,26 @@ def derive_tree(
             "run them twice with `lockbuild lock --materialise` and compare",
         )
     return known, True
+
+
+def derive_plan(
+    workspace: Workspace,
+    project: Project,
+    tree: LockedTree,
+    layers: Sequence[tuple[LockedTree, Digest]],
+    digests: Mapping[str, Digest],
+) -> tuple[Environment, Plan]:
+    """What a derived tool is made in, and by which steps; arguments as those of `derive_tree`. The store remembers the
+    tool by the plan's digest."""
+    derive = project.manifest.toolchain.derive[tree.name.partition(".")[2]]
+    needed = [
+        (other.model_copy(update={"name": f"derive.{need}"}), digests[f"{tree.platform}:derive.{need}"])
+        for need in derive.needs
+        for other in [_needed_tree(project, tree, need)]
+    ]
+    assert tree.platform != "any"
+    environment = compose(workspace.store, tree.platform, [*layers, *needed])
+    return environment, plan_derive(tree.name, derive, environment, tree.mount)
 
 
 def _needed_tree(project: Project, tree: LockedTree, need: str) -> LockedTree:

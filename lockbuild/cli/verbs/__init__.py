@@ -12,6 +12,8 @@ from lockbuild.cli.verbs import (
     cache,
     config,
     doctor,
+    export,
+    image,
     inside,
     lock,
     reproduce,
@@ -21,5 +23,20 @@ from lockbuild.cli.verbs import (
     sync,
 )
 
-VERBS = (lock, sync, build, reproduce, inside, bundle, cache, serve, store, config, doctor, schema)
+VERBS = (
+    lock,
+    sync,
+    build,
+    reproduce,
+    inside,
+    image,
+    bundle,
+    cache,
+    serve,
+    store,
+    config,
+    export,
+    doctor,
+    schema,
+)
 """In the order in which --help lists them."""

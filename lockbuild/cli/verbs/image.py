@@ -1,0 +1,263 @@
+"""``lockbuild image``: the environment as a container image, for engines and registries."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockbuild.errors import ExitStatus, UsageError
+
+if TYPE_CHECKING:
+    from lockbuild.cli.call import Call
+    from lockbuild.cli.grammar import Commands
+    from lockbuild.model.platform import Platform
+    from lockbuild.oci.inspect import InspectedImage
+    from lockbuild.workflow.images import ImageDigests, MadeImage
+
+_COMPRESSIONS = ("none", "gzip", "zstd")
+
+
+def define(commands: Commands) -> None:
+    """Its grammar."""
+    image = commands.group("image", "have the environment as a container image")
+    digest = image.add("digest", "print the digests of the image, without an engine")
+    _platforms(digest)
+    _compression(digest)
+    build = image.add("build", "write the image to a file that `docker load`, `podman load` and skopeo read")
+    build.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file")
+    _platforms(build)
+    _compression(build)
+    build.add_argument("-t", "--tag", metavar="NAME:TAG", help="what the image is called")
+    build.add_argument(
+        "--annotation",
+        metavar="KEY=VALUE",
+        action="append",
+        help="say this of the image in an index above it, whose digests stay: source, revision",
+    )
+    load = image.add("load", "load the image into the engine that answers, but for what it has")
+    load.add_argument("--platform", metavar="OS/ARCH", action="append", help="not this machine's")
+    load.add_argument("-t", "--tag", metavar="NAME:TAG", help="what the image is to be called, too")
+    inspect = image.add("inspect", "list an image's layers and labels")
+    inspect.add_argument(
+        "file", metavar="FILE", nargs="?", type=Path, help="an image in a file; without, the project's"
+    )
+    _platforms(inspect)
+    _compression(inspect)
+
+
+def run(call: Call) -> ExitStatus:
+    """Run it; the exit status."""
+    verbs: dict[str, Callable[[Call], ExitStatus]] = {
+        "digest": _digest,
+        "build": _build,
+        "load": _load,
+        "inspect": _inspect,
+    }
+    return verbs[call.arguments.verb](call)
+
+
+def _platforms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--platform",
+        metavar="OS/ARCH",
+        action="append",
+        help="for this platform, not this machine's; several make a multi-platform image",
+    )
+
+
+def _compression(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--compression", choices=_COMPRESSIONS, default="none", help="of the layers (default: none)"
+    )
+
+
+def _digest(call: Call) -> ExitStatus:
+    from lockbuild.workflow.images import image_digests, index_of
+
+    images = image_digests(call.workspace, call.project(), _wanted(call), call.arguments.compression)
+    index = index_of(images) if len(images) > 1 else None
+    call.progress.close()
+    value: dict[str, Any] = {
+        "compression": call.arguments.compression,
+        "images": [_digests_value(image) for image in images],
+        "index": None if index is None else str(index.digest),
+    }
+    lines = []
+    for image in images:
+        lines += [f"{image.platform}", f"  config    {image.config}", f"  manifest  {image.manifest}"]
+    if index is not None:
+        lines.append(f"index       {index.digest}")
+    call.printer.say(value, "\n".join(lines))
+    return ExitStatus.OK
+
+
+def _digests_value(image: ImageDigests) -> dict[str, Any]:
+    return {
+        "platform": str(image.platform),
+        "config": str(image.config),
+        "manifest": str(image.manifest),
+        "encoder": image.encoder,
+        "recorded": image.recorded,
+    }
+
+
+def _build(call: Call) -> ExitStatus:
+    from lockbuild.workflow.images import build_archive
+
+    output = call.output()
+    assert output is not None, "the grammar requires it"
+    built = build_archive(
+        call.workspace,
+        call.project(),
+        _wanted(call),
+        call.arguments.compression,
+        output,
+        reference=_tag(call.arguments.tag),
+        annotations=_annotations(call.arguments.annotation or ()),
+    )
+    call.progress.close()
+    index = None if built.index is None else str(built.index.digest)
+    value = {
+        "file": str(output),
+        "size": built.size,
+        "reference": built.reference,
+        "compression": call.arguments.compression,
+        "images": [_made_value(made) for made in built.images],
+        "index": index,
+    }
+    lines = [f"{made.image.platform} {made.image.config_digest}" for made in built.images]
+    lines += [f"index {index}"] if index else []
+    lines.append(f"wrote {call.arguments.output}: {built.reference}, {built.size / 1e6:.1f} MB")
+    call.printer.say(value, "\n".join(lines))
+    return ExitStatus.OK
+
+
+def _load(call: Call) -> ExitStatus:
+    from lockbuild.workflow.images import load_into_engine
+
+    platforms = _wanted(call)
+    if len(platforms) > 1:
+        raise UsageError("--platform: an engine is given one image at a time")
+    reference = _tag(call.arguments.tag)
+    made, loaded = load_into_engine(call.workspace, call.project(), platforms[0], reference=reference)
+    call.progress.close()
+    value = {
+        **_made_value(made),
+        "id": str(loaded.identity),
+        "reference": reference or loaded.reference,
+        "sent": {"layers": loaded.layers, "bytes": loaded.size},
+    }
+    sent = f"sent {loaded.layers} of {len(made.image.layers)} layers, {loaded.size / 1e6:.1f} MB"
+    call.printer.say(
+        value,
+        f"{loaded.identity}\n{reference or loaded.reference}: {sent if loaded.layers else 'was there already'}",
+    )
+    return ExitStatus.OK
+
+
+def _made_value(made: MadeImage) -> dict[str, Any]:
+    image = made.image
+    return {
+        "platform": str(image.platform),
+        "config": str(image.config_digest),
+        "manifest": str(image.manifest_digest),
+    }
+
+
+def _inspect(call: Call) -> ExitStatus:
+    from lockbuild.oci.inspect import inspect_archive, inspected
+
+    index: str | None = None
+    if call.arguments.file is not None:
+        found = inspect_archive(call.arguments.file)
+        images, index = found.images, None if found.index is None else str(found.index)
+        encoder = None
+    else:
+        from lockbuild.oci.encoders import encoder as encoder_name
+        from lockbuild.workflow.images import known_images
+
+        encoder = encoder_name(call.arguments.compression)
+        images = [
+            inspected(image)
+            for image in known_images(
+                call.workspace, call.project(), _wanted(call), call.arguments.compression
+            )
+        ]
+    call.progress.close()
+    value = {"images": [_inspected_value(image, encoder) for image in images], "index": index}
+    lines = [line for image in images for line in _inspected_lines(image, encoder)]
+    call.printer.say(value, "\n".join([*lines, *([f"index       {index}"] if index else [])]))
+    return ExitStatus.OK
+
+
+def _inspected_value(image: InspectedImage, encoder: str | None) -> dict[str, Any]:
+    return {
+        "platform": image.platform,
+        "config": str(image.config),
+        "manifest": str(image.manifest),
+        "references": list(image.references),
+        "labels": dict(image.labels),
+        "encoder": encoder,
+        "layers": [
+            {
+                "name": layer.name,
+                "mount": layer.mount,
+                "diff_id": str(layer.diff_id),
+                "digest": str(layer.digest),
+                "size": layer.size,
+                "compression": layer.compression,
+            }
+            for layer in image.layers
+        ],
+    }
+
+
+def _inspected_lines(image: InspectedImage, encoder: str | None) -> list[str]:
+    lines = [f"{image.platform}", f"  config    {image.config}", f"  manifest  {image.manifest}"]
+    lines += [f"  called    {reference}" for reference in image.references]
+    lines += [f"  label     {name}={value}" for name, value in sorted(image.labels.items())]
+    if encoder not in (None, "none"):
+        lines.append(f"  encoder   {encoder}")
+    width = max((len(layer.name) for layer in image.layers), default=0)
+    for layer in image.layers:
+        packed = "" if layer.compression == "none" else f"  {layer.compression} {layer.digest}"
+        lines.append(f"  {layer.name:<{width}}  {layer.size / 1e6:9.1f} MB  {layer.diff_id}{packed}")
+    return lines
+
+
+def _wanted(call: Call) -> list[Platform]:
+    """The platforms that --platform names, each once; else this machine's."""
+    return list(dict.fromkeys(call.platforms())) or [call.workspace.platform]
+
+
+def _tag(text: str | None) -> str | None:
+    """--tag: what engines accept as a name, with a tag."""
+    if text is None:
+        return None
+    from lockbuild.model.reference import Reference
+
+    first, slash, _ = text.partition("/")
+    named = slash and ("." in first or ":" in first or first == "localhost")
+    try:
+        reference = Reference.parse(text if named else f"localhost/{text}")
+    except ValueError as error:
+        raise UsageError(f"--tag: {error}") from None
+    if reference.digest is not None:
+        raise UsageError("--tag: a digest cannot be chosen, it follows from the lock")
+    return text if reference.tag is not None else f"{text}:latest"
+
+
+def _annotations(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """--annotation: the keys and values."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(
+                f"--annotation: {text!r} is no KEY=VALUE",
+                hint='for instance: --annotation "org.opencontainers.image.revision=$(git rev-parse HEAD)"',
+            )
+        found[key] = value
+    return found
