@@ -43,7 +43,10 @@ _PIECE = 1 << 20
 
 
 class CacheRepository:
-    """The cache in the repository of ``reference``. Thread-safe. What the network does wrong is a TransferError."""
+    """The cache in the repository of ``reference``. Thread-safe. What the network does wrong is a TransferError.
+
+    With ``replace`` what is pushed takes the place of what is there.
+    """
 
     def __init__(
         self,
@@ -52,8 +55,11 @@ class CacheRepository:
         store: Store,
         transfers: Transfers,
         report: Reporter,
+        *,
+        replace: bool = False,
     ) -> None:
         self.reference = reference
+        self._replace = replace
         self._registries = registries
         self._store = store
         self._transfers = transfers
@@ -83,9 +89,8 @@ class CacheRepository:
             decode(self._store, chunks, digest, name=name, report=self._report, size=layer.size)
         except NotFoundError:
             return False
-        except IntegrityError:
-            self._wrong.add(where.target)
-            raise
+        except IntegrityError as error:
+            raise self._wrong_one(where, name, error) from error
         return True
 
     def fetch_source(self, source: Source) -> bool:
@@ -125,9 +130,8 @@ class CacheRepository:
                     partial.commit()
         except NotFoundError:
             return False
-        except IntegrityError:
-            self._wrong.add(where.target)
-            raise
+        except IntegrityError as error:
+            raise self._wrong_one(where, identity.short, error) from error
         return True
 
     # Writing: whether anything had to be sent
@@ -172,9 +176,19 @@ class CacheRepository:
 
         return self._push(artefact, chunks, f"outputs of {target}")
 
+    def _wrong_one(self, where: Reference, name: str, error: IntegrityError) -> IntegrityError:
+        self._wrong.add(where.target)
+        return IntegrityError(
+            f"what it has for {name} is something else: {error.what}",
+            on=str(where),
+            hint="do without this cache, and tell whoever runs it; `lockbuild cache push --replace` mends it",
+        )
+
     def _has(self, tag: str) -> bool:
         """Whether it has it already; what was found to be wrong is written anew."""
-        return tag not in self._wrong and self._registries.has_manifest(self.reference.at(tag))
+        if self._replace or tag in self._wrong:
+            return False
+        return self._registries.has_manifest(self.reference.at(tag))
 
     def _push(self, artefact: Artefact, chunks: Callable[[Descriptor], Iterable[Buffer]], name: str) -> bool:
         self._registries.push_blob(

@@ -37,9 +37,13 @@ UNPACKED_AT_ONCE = 2
 """Trees at once: one decompresses or hashes while the other waits for the network or the disk."""
 
 
-def repository(workspace: Workspace, reference: Reference, transfers: Transfers) -> CacheRepository:
+def repository(
+    workspace: Workspace, reference: Reference, transfers: Transfers, *, replace: bool = False
+) -> CacheRepository:
     """The cache in the repository of ``reference``."""
-    return CacheRepository(workspace.registries, reference, workspace.store, transfers, workspace.report)
+    return CacheRepository(
+        workspace.registries, reference, workspace.store, transfers, workspace.report, replace=replace
+    )
 
 
 def missing_trees(store: Store, trees: Iterable[LockedTree]) -> list[LockedTree]:

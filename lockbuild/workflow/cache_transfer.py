@@ -51,13 +51,19 @@ class Transferred:
 
 
 def push(
-    workspace: Workspace, lock: Lock, chosen: str | None, platforms: Sequence[Platform] = ()
+    workspace: Workspace,
+    lock: Lock,
+    chosen: str | None,
+    platforms: Sequence[Platform] = (),
+    *,
+    replace: bool = False,
 ) -> Transferred:
     """Give the cache every tree and source of the lock that the store has, and recorded outputs whose bytes it has.
 
-    Of all platforms that the lock is for, unless some are named. TransferError where the cache does not take it.
+    Of all platforms that the lock is for, unless some are named. With ``replace`` also what it has already.
+    TransferError where the cache does not take it.
     """
-    cache = _cache(workspace, chosen, workspace.config.cache.write, "write")
+    cache = _cache(workspace, chosen, workspace.config.cache.write, "write", replace=replace)
     store = workspace.store
     workspace.hold_store()
     chosen_platforms = _platforms(lock, platforms)
@@ -200,7 +206,9 @@ class _Work:
         )
 
 
-def _cache(workspace: Workspace, chosen: str | None, configured: str | None, key: str) -> _Cache:
+def _cache(
+    workspace: Workspace, chosen: str | None, configured: str | None, key: str, *, replace: bool = False
+) -> _Cache:
     text = chosen or configured
     if text is None:
         raise UsageError("no cache is named", hint=_HINT.format(key=key))
@@ -215,7 +223,7 @@ def _cache(workspace: Workspace, chosen: str | None, configured: str | None, key
             hint=f"write {reference.name}",
         )
     transfers = Transfers()
-    return _Cache(repository(workspace, reference, transfers), transfers)
+    return _Cache(repository(workspace, reference, transfers, replace=replace), transfers)
 
 
 def _platforms(lock: Lock, chosen: Sequence[Platform]) -> list[Platform]:

@@ -65,6 +65,24 @@ class Registry:
         (directory / "config.json").write_text(json.dumps({"auths": {self.host: {"auth": auth}}}))
         return {"DOCKER_CONFIG": str(directory)}
 
+    @property
+    def skopeo(self) -> tuple[str, ...]:
+        """The options by which `skopeo inspect` gets in; `skopeo copy` puts src- or dest- before their names."""
+        return (
+            *(
+                ("--cert-dir", str(self.directory / "tls/authority"))
+                if self.certificate
+                else ("--tls-verify=false",)
+            ),
+            *(("--creds", f"{USER}:{PASSWORD}") if self.password else ()),
+        )
+
+    def skopeo_copy(self, side: str) -> tuple[str, ...]:
+        """The same for `skopeo copy`, where the registry is its ``src`` or ``dest``."""
+        return tuple(
+            f"--{side}-{option[2:]}" if option.startswith("--") else option for option in self.skopeo
+        )
+
     def blob_file(self, digest: str) -> Path:
         """Where it keeps a blob's bytes."""
         hexadecimal = digest.removeprefix("sha256:")
@@ -96,6 +114,9 @@ def registry(
     if tls:
         both = make_certificate(directory / "tls")
         running_one.certificate = both.parent / "certificate.pem"
+        authority = both.parent / "authority"  # a directory as containers' tools want it
+        authority.mkdir()
+        shutil.copy(running_one.certificate, authority / "ca.crt")
         configuration["http"] = {
             "addr": host,
             "secret": secrets.token_hex(8),

@@ -78,7 +78,9 @@ class TinyWorld:
         if store:
             subprocess.run(["cp", "-a", str(self.store), str(directory / "store")], check=True)
         shared = None if store else self.store
-        return TinyWorld(directory, self.archive.copy(), self.server, self.config, shared)
+        return TinyWorld(
+            directory, self.archive.copy(), self.server, self.config, shared, dict(self.extra_environ)
+        )
 
     def run(
         self,

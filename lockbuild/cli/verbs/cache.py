@@ -28,6 +28,7 @@ def define(commands: Commands) -> None:
     push.add_argument(
         "--platform", action="append", metavar="OS/ARCH", help="for this platform only, not all of the lock's"
     )
+    push.add_argument("--replace", action="store_true", help="also what the cache has already, to mend it")
     pull.add_argument(
         "--platform", action="append", metavar="OS/ARCH", help="for this platform, not this machine's"
     )
@@ -48,7 +49,7 @@ def run(call: Call) -> ExitStatus:
     require_current(project, lock)
     arguments = call.arguments
     if arguments.verb == "push":
-        done = push(call.workspace, lock, arguments.cache, call.platforms())
+        done = push(call.workspace, lock, arguments.cache, call.platforms(), replace=arguments.replace)
     else:
         done = pull(call.workspace, lock, arguments.cache, call.platforms(), sources_too=arguments.sources)
     call.progress.close()
