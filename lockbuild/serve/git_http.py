@@ -166,26 +166,28 @@ def _copy(request: Request, out: IO[bytes]) -> None:
 
 def _refusal(view: View, wishes: IO[bytes]) -> str | None:
     """What to tell a client that wants more than there is, before git stumbles over it; None where it can be had."""
-    if not view.missing:
-        return None
-    wanted, filtered = False, False
+    wanted = filtered = shallow = False
     wishes.seek(0)
     for packet in _packets(wishes):
         filtered = filtered or packet.startswith(b"filter ")
+        shallow = shallow or packet.startswith(b"deepen ")
         wanted = wanted or (
             packet.startswith(b"want ") and packet[5:45].decode("ascii", "replace") in view.commits
         )
-    if not wanted or filtered:
-        return None
-    count = (
-        f"{view.missing} files of the locked commits are"
-        if view.missing > 1
-        else "1 file of the locked commits is"
-    )
-    return (
-        f"{count} not here, as the lock leaves that out: "
-        "fetch with --filter=blob:none, or take the tree by its digest"
-    )
+    if wanted and filtered and not shallow:
+        # git 2.39 asks for such a commit again and again, each time from a further process of its.
+        return "locked commits are here without their history: with a filter, fetch them with --depth=1"
+    if wanted and not filtered and view.missing:
+        count = (
+            f"{view.missing} files of the locked commits are"
+            if view.missing > 1
+            else "1 file of the locked commits is"
+        )
+        return (
+            f"{count} not here, as the lock leaves that out: fetch with --depth=1 --filter=blob:none, "
+            "or take the tree by its digest"
+        )
+    return None
 
 
 def _packets(stream: IO[bytes]) -> Iterator[bytes]:

@@ -165,7 +165,7 @@ def _git(offer: Offer, base: str) -> list[str]:
         _section(
             "git",
             "Locked commits only, without their history and other references. What a lock leaves out of a commit is "
-            "missing; such a commit can be fetched with <code>--filter=blob:none</code> only.",
+            "missing; such a commit can be fetched with <code>--depth=1 --filter=blob:none</code> only.",
             "\n".join(lines),
         )
     ]

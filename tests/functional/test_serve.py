@@ -17,9 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from lockbuild.environment.compose import in_environment
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
 from lockbuild.model.lockfile import loads
+from lockbuild.oci.layers import encode
 from lockbuild.store import Store
 from tests.functional.test_archive_sources import tarball
 from tests.support.engine import PrivateEngine
@@ -94,7 +96,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirrorWorld]:
         library = git.repository("owner/library")
         commit = library.commit({"f": "one\n", "big": "x" * 100_000, "left/out": "out\n"})
         library.tag("v1", commit)
-        git.repository("owner/sparse").commit({"f": "three\n", "left/out": "out\n"})
+        sparse = git.repository("owner/sparse")
+        sparse.commit({"f": "three\n", "left/out": "out\n"})
+        sparse.configure("uploadpack.allowFilter", "true")
         unlocked = library.commit({"f": "two\n"})
         with (world.project / "toolchain.toml").open("a") as file:
             file.write(TOOLS)
@@ -301,7 +305,9 @@ def test_what_a_lock_leaves_out_of_a_commit(served: MirrorWorld, tmp_path: Path)
     for version in ("0", "2"):
         said = run("git", "-c", f"protocol.version={version}", "clone", url, tmp_path / version, status=128)
         assert "1 file of the locked commits is not here" in said
-    run("git", "clone", "-q", "--filter=blob:none", "--no-checkout", url, tmp_path / "clone")
+    partial = ("git", "clone", "-q", "--filter=blob:none", "--no-checkout", url)
+    assert "--depth=1" in run(*partial, tmp_path / "deep", status=128)
+    run(*partial, "--depth=1", tmp_path / "clone")
     assert run("git", "show", "HEAD:f", cwd=tmp_path / "clone") == "three\n"
     assert "not our ref" in run("git", "show", "HEAD:left/out", cwd=tmp_path / "clone", status=128)
 
@@ -337,6 +343,24 @@ def test_skopeo_copies_the_image_of_the_lock(served: MirrorWorld, tmp_path: Path
         f"{served.mirror.url}/v2/tiny/blobs/sha256:{layer}",
     )
     assert (tmp_path / "part").read_bytes() == (tmp_path / "dir" / layer).read_bytes()[1000:70001]
+
+
+def test_compressed_layers_that_the_store_has(forked: TinyWorld, tmp_path: Path) -> None:
+    store = Store(forked.store)
+    lock = loads((forked.project / "lockbuild.lock").read_text(), "lockbuild.lock")
+    layers = [
+        encode(store, tree.digest, store.tree_path(tree.digest), "zstd")
+        for tree in in_environment(lock.trees)
+        if tree.digest is not None
+    ]
+    platform = str(PLATFORM).replace("/", "-")
+    with mirroring(forked, "--only") as mirror:
+        assert json.loads(mirror.get("v2/tiny/tags/list"))["tags"] == ["latest", platform, f"{platform}-zstd"]
+        source = f"docker://{mirror.host}/tiny:{platform}-zstd"
+        run("skopeo", "copy", "-q", "--src-tls-verify=false", source, f"dir:{tmp_path}/dir")
+    manifest = json.loads((tmp_path / "dir/manifest.json").read_text())
+    assert [layer["digest"] for layer in manifest["layers"]] == [str(layer.digest) for layer in layers]
+    assert manifest["config"]["digest"] == str(lock.environments[str(PLATFORM)].image)
 
 
 @pytest.mark.docker
