@@ -81,6 +81,7 @@ def python_for_everyone(directory: Path) -> tuple[str, dict[str, str]]:
             )
             shutil.copytree(path, packages, ignore=left_out, dirs_exist_ok=True)
         shutil.copytree(Path(lockbuild.__file__).parent, packages / "lockbuild", dirs_exist_ok=True)
-        shutil.copytree(Path(lockbuild.__file__).parents[1] / "toolchains", packages / "toolchains")
+        for data in ("toolchains", "containers"):
+            shutil.copytree(Path(lockbuild.__file__).parents[1] / data, packages / data)
         subprocess.run(["chmod", "-R", "a+rX", str(packages)], check=True)
     return program, {"PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
