@@ -71,8 +71,14 @@ toolchain = "./toolchain.toml"
 steps = [
     "emsdk install latest > emsdk.txt && emsdk activate latest >> emsdk.txt",
     "command -v em++ > where.txt; node --version >> where.txt",
-    "em++ -O2 $SOURCE/hello.cpp --use-port=answer --use-port=distant -o hello.js",
+    "em++ -O2 $SOURCE/hello.cpp $PORTS -o hello.js",
+    # As in a checkout that brings an SDK of its own, and whose build installs it there.
+    "mkdir -p ort/cmake/external/emsdk && rm -rf ort/cmake/external/emsdk && ln -s $EMSDK ort/cmake/external/emsdk",
+    "cd ort/cmake/external/emsdk && { ./emsdk install latest; ./emsdk activate latest; } > $BUILD/ort.txt",
+    "cd ort && cmake/external/emsdk/upstream/emscripten/em++ -O2 $SOURCE/hello.cpp $PORTS -o hello.js",
+    "cmp hello.js ort/hello.js && cmp hello.wasm ort/hello.wasm",
 ]
+env = { PORTS = "--use-port=answer --use-port=distant" }
 outputs = ["hello.js", "hello.wasm", "*.txt"]
 """
 HELLO = """\
@@ -254,6 +260,7 @@ def test_a_program_of_it_runs(workshop: Workshop) -> None:
     assert (dist / "where.txt").read_text() == f"/opt/emsdk/upstream/emscripten/em++\nv{node}\n"
     # The second is what the launcher makes of "activate" where nobody can write.
     assert (dist / "emsdk.txt").read_text() == "the emsdk of a test\n" * 2
+    assert (dist / "ort.txt").read_text() == "the emsdk of a test\n" * 2
 
 
 def test_again_gives_the_same(workshop: Workshop) -> None:
