@@ -78,7 +78,7 @@ def load(
     """Load ``image``, whose layers are not compressed, where the engine does not have it.
 
     It gets the tag ``lockbuild/<name>:<digest's first digits>``, so that ``docker image prune`` keeps it.
-    Layers that Docker has from an earlier environment are not sent again.
+    Layers that the engine has from an earlier environment are not sent again.
     IntegrityError where what the engine made of it is not that image; SandboxError where it refuses.
     """
     present = loaded(endpoint, image.config_digest, image.manifest_digest)
@@ -191,11 +191,8 @@ def _check_answer(
 def _layers_present(endpoint: EngineEndpoint, image: Image) -> int:
     """How many of the image's first layers the engine has from images of ours, as the same chain.
 
-    Docker does without the files of layers that it has (20.10 and 28 do, with both kinds of store). Podman
-    reads every layer's file.
+    Docker (20.10 to 28, with both kinds of store) and Podman (4.3) do without the files of layers that they have.
     """
-    if endpoint.kind != "docker":
-        return 0
     filters = urlencode({"filters": json.dumps({"reference": [f"{_REPOSITORY}/*"]})})
     wanted = [str(diff_id) for diff_id in image.diff_ids]
     longest = 0

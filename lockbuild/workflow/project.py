@@ -87,7 +87,7 @@ def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
     if paths.lock.exists() and paths.lock.read_bytes() == text:
         return False
     try:
-        _replace_file(paths.lock, text)
+        replace_file(paths.lock, text)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise storage_error(
@@ -116,7 +116,8 @@ def _unwritable(paths: ProjectPaths, why: str) -> UsageError:
     )
 
 
-def _replace_file(file: Path, data: bytes) -> None:
+def replace_file(file: Path, data: bytes) -> None:
+    """Put ``data`` in the place of ``file``, as a whole and durably; its mode stays. OSError."""
     import os
     import tempfile
 
