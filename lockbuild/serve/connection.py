@@ -1,15 +1,12 @@
 """One connection of a client: HTTP/1.1 (RFC 9112) by h11, with a deadline for everything that a client can delay.
 
-h11 knows the protocol and refuses what is not sound; reading and sending is done here, so that a file goes from the
-disk to the network without passing through Python.
+h11 knows the protocol and refuses what is not sound; reading is done here, sending in `sending`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import select
 import socket
 import ssl
 import threading
@@ -18,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import h11
 
@@ -26,38 +23,16 @@ from lockbuild.errors import LockbuildError
 from lockbuild.events import Note, Reporter
 from lockbuild.serve.conditions import deliver
 from lockbuild.serve.message import Answer, Request, text
+from lockbuild.serve.sending import Limits, Sender, TooSlowError
 from lockbuild.serve.target import BadTargetError, is_local, split, well_formed
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from lockbuild.serve.message import Body
 
 Handler = Callable[[Request], Answer]
-_CHUNK = 1 << 18
 _IN_MEMORY = 1 << 20
 _LINGER = 1.0
 _USER = re.compile(r"[^/@]*:[^/@]*@")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a client may take. Times in seconds, sizes in bytes.
-
-    ``idle``: until a request begins. ``head``: until its header is there. ``body``: until its body is. ``stall``:
-    without taking anything of an answer. ``slowest``: bytes a second, on average, of an answer that has been waited
-    for longer than ``stall``. ``grace``: for answers under way when the server stops.
-    """
-
-    connections: int = 128
-    idle: float = 60
-    head: float = 15
-    head_size: int = 16 << 10
-    body: float = 60
-    body_size: int = 16 << 20
-    stall: float = 30
-    slowest: int = 1024
-    grace: float = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +47,6 @@ class Surroundings:
     scheme: str
 
 
-class _TooSlowError(OSError):
-    """The client takes too long."""
-
-
 class Connection:
     """One client; `run` it in a thread of its own. Any thread may `close_if_waiting` or `cut` it."""
 
@@ -88,8 +59,7 @@ class Connection:
         self._state = threading.Lock()
         self._closing = False
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_size)
-        self._sent = 0
-        self._waited = 0.0
+        self._out = Sender(sock, self._http, self._limits)
 
     def close_if_waiting(self) -> bool:
         """End it where no request is under way; whether that is so."""
@@ -155,18 +125,18 @@ class Connection:
         if self._closing or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        self._waited, self._sent = 0.0, 0
+        self._out.reset()
         self.waiting_since = time.monotonic()
         return True
 
     def _respond(self, head: h11.Request, exits: ExitStack) -> None:
-        begun, sent, status = time.monotonic(), self._sent, 0
+        begun, status = time.monotonic(), 0
         answer = self._answer(head, exits)
         exits.callback(answer.content.close)
         try:
             status = self._send(answer, head.method.decode("ascii"), _fields(head))
         finally:
-            self._log(head, status, self._sent - sent, time.monotonic() - begun)
+            self._log(head, status, self._out.sent, time.monotonic() - begun)
 
     def _answer(self, head: h11.Request, exits: ExitStack) -> Answer:
         fields = _fields(head)
@@ -202,10 +172,10 @@ class Connection:
             headers["Transfer-Encoding"] = "chunked"
         if self._closing or self._http.their_state is not h11.DONE:
             headers["Connection"] = "close"
-        self._write(h11.Response(status_code=delivery.status, headers=list(headers.items()), reason=b""))
+        self._out.event(h11.Response(status_code=delivery.status, headers=list(headers.items()), reason=b""))
         if method != "HEAD" and delivery.count != 0:
-            answer.content.send(self, delivery.start, delivery.count or 0)
-        self._write(h11.EndOfMessage())
+            answer.content.send(self._out, delivery.start, delivery.count or 0)
+        self._out.event(h11.EndOfMessage())
         return delivery.status
 
     def _refuse(self, error: h11.RemoteProtocolError) -> None:
@@ -252,7 +222,7 @@ class Connection:
             event = self._http.next_event()
             return None if isinstance(event, h11.EndOfMessage) else text("no body is taken here", 413)
         if self._http.they_are_waiting_for_100_continue:
-            self._write(h11.InformationalResponse(status_code=100, headers=[], reason=b""))
+            self._out.event(h11.InformationalResponse(status_code=100, headers=[], reason=b""))
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
@@ -271,84 +241,10 @@ class Connection:
     def _receive(self, deadline: float) -> None:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise _TooSlowError
+            raise TooSlowError
         self._socket.settimeout(left)
         # Small pieces while there is no body: h11 looks at the size of a header between two of them.
         self._http.receive_data(self._socket.recv(65536 if self.waiting_since is None else 4096))
-
-    # Sending: what `Outlet` asks for
-
-    def write(self, data: Buffer) -> None:
-        """Send a part of the content."""
-        view = memoryview(data)
-        if view.nbytes:
-            for part in self._framed(view):
-                self._raw(part)
-
-    def write_file(self, descriptor: int, offset: int, count: int) -> None:
-        """Send a part of an open file, by sendfile(2) where nothing encrypts."""
-        for part in self._framed(_Extent(count)):
-            if isinstance(part, _Extent):
-                self._extent(descriptor, offset, count)
-            else:
-                self._raw(part)
-
-    def _framed(self, data: Any) -> list[Any]:
-        """What to send for a piece of content; h11 takes whatever has a length, and gives it back as it is."""
-        return self._http.send_with_data_passthrough(h11.Data(data=data)) or []
-
-    def _write(self, event: Any) -> None:
-        data = self._http.send(event)
-        if data:
-            self._raw(data)
-
-    def _raw(self, data: Buffer) -> None:
-        rest = memoryview(data).cast("B")
-        while rest:
-            begun = time.monotonic()
-            self._socket.settimeout(self._limits.stall)
-            count = self._socket.send(rest[:_CHUNK])
-            rest = rest[count:]
-            self._pace(count, begun)
-
-    def _extent(self, descriptor: int, offset: int, count: int) -> None:
-        encrypted = isinstance(self._socket, ssl.SSLSocket)
-        self._socket.settimeout(self._limits.stall)
-        writable = select.poll()
-        writable.register(self._socket, select.POLLOUT)
-        while count:
-            if encrypted:
-                data = os.pread(descriptor, min(count, _CHUNK), offset)
-                sent = len(data)
-                self._raw(data)
-            else:
-                begun = time.monotonic()
-                if not writable.poll(self._limits.stall * 1000):
-                    raise _TooSlowError
-                try:
-                    sent = os.sendfile(self._socket.fileno(), descriptor, offset, min(count, 4 * _CHUNK))
-                except BlockingIOError:
-                    continue
-                self._pace(sent, begun)
-            if not sent:
-                raise OSError("the file has become shorter")
-            offset, count = offset + sent, count - sent
-
-    def _pace(self, sent: int, begun: float) -> None:
-        self._sent += sent
-        self._waited += time.monotonic() - begun
-        if self._waited > self._limits.stall and self._sent < self._limits.slowest * self._waited:
-            raise _TooSlowError
-
-
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """Stands for bytes of a file among those that h11 counts."""
-
-    count: int
-
-    def __len__(self) -> int:
-        return self.count
 
 
 def _fields(head: h11.Request) -> dict[str, str]:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from lockbuild.errors import UsageError
 from lockbuild.events import Note, Reporter
-from lockbuild.serve.connection import Connection, Handler, Limits, Surroundings
+from lockbuild.serve.connection import Connection, Handler, Surroundings
+from lockbuild.serve.sending import Limits
 
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lockbuild.events import Event, Note
-from lockbuild.serve.connection import Limits
 from lockbuild.serve.message import Answer, Data, File, Request, text
+from lockbuild.serve.sending import Limits
 from lockbuild.serve.server import Server
 
 LIMITS = Limits(connections=4, idle=5, head=0.5, body=0.5, body_size=1000, stall=0.5, grace=0.5)
