@@ -104,7 +104,7 @@ class BundleReader:
         self._read_head()
 
     def _read_head(self) -> None:
-        layout = self._file(MARKER_NAME, LIMIT, first=True)
+        layout = self._file(MARKER_NAME, LIMIT, block=self._first_block())
         index = self._file(INDEX_NAME, LIMIT)
         text = self._file(INDEX_TEXT, LIMIT)
         directories = ustar.directory_header(b"blobs") + ustar.directory_header(b"blobs/sha256")
@@ -189,13 +189,22 @@ class BundleReader:
 
     # Files of the tar
 
-    def _file(self, name: str, limit: int, *, first: bool = False, block: bytes | None = None) -> bytes:
+    def _first_block(self) -> bytes:
+        """UsageError where it is not that of a bundle."""
+        block = b""
+        while len(block) < ustar.BLOCK and (more := self._source.read(ustar.BLOCK - len(block))):
+            block += more
+        self.position = len(block)
+        mark = MARKER_NAME.encode()
+        if not block.startswith(mark) and not (len(block) < len(mark) and mark.startswith(block)):
+            raise UsageError("this is no bundle of lockbuild", on=self.name)
+        return block + self._exactly(ustar.BLOCK - len(block), MARKER_NAME)
+
+    def _file(self, name: str, limit: int, *, block: bytes | None = None) -> bytes:
         """The file of that name, which comes next."""
         block = self._exactly(ustar.BLOCK, name) if block is None else block
         size = _size(block)
         if size is None or block != ustar.file_header(name.encode(), size, executable=False):
-            if first and (size is None or block[257:262] != b"ustar"):
-                raise UsageError("this is no bundle of lockbuild", on=self.name)
             raise self.refuse(f"there should be {name}, and not {_described(block)}")
         return self._data(name, size, limit)
 
