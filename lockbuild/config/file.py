@@ -44,11 +44,10 @@ def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
 
 def mentions(environ: Mapping[str, str], table: str, *, cwd: Path | None = None) -> bool:
     """Whether the configuration can have a table of that name: a quick look, to spare reading it."""
-    path, named = config_path(environ, cwd=cwd)
     try:
-        return table.encode() in path.read_bytes()
+        return table.encode() in config_path(environ, cwd=cwd)[0].read_bytes()
     except OSError:
-        return named  # let whoever reads it say what is wrong
+        return False  # whoever needs more of it says what is wrong
 
 
 def _resolved(config: Config, directory: Path) -> Config:

@@ -30,15 +30,20 @@ def define(commands: Commands) -> None:
     _platforms(build)
     _compression(build)
     build.add_argument("-t", "--tag", metavar="NAME:TAG", help="what the image is called")
-    build.add_argument(
-        "--annotation",
-        metavar="KEY=VALUE",
-        action="append",
-        help="say this of the image in an index above it, whose digests stay: source, revision",
-    )
+    _annotation(build)
     load = image.add("load", "load the image into the engine that answers, but for what it has")
     load.add_argument("--platform", metavar="OS/ARCH", action="append", help="not this machine's")
     load.add_argument("-t", "--tag", metavar="NAME:TAG", help="what the image is to be called, too")
+    push = image.add("push", "push the image to a registry, but for layers that it has")
+    push.add_argument("reference", metavar="REF", help="registry/repository:tag (the tag by default: latest)")
+    _platforms(push)
+    _compression(push, default="gzip")
+    _annotation(push)
+    pull = image.add(
+        "pull", "make the trees of the image in a registry, if it is the one that the lock records"
+    )
+    pull.add_argument("reference", metavar="REF", help="registry/repository, with :tag or @sha256:…")
+    pull.add_argument("--platform", metavar="OS/ARCH", action="append", help="not this machine's")
     inspect = image.add("inspect", "list an image's layers and labels")
     inspect.add_argument(
         "file", metavar="FILE", nargs="?", type=Path, help="an image in a file; without, the project's"
@@ -49,13 +54,18 @@ def define(commands: Commands) -> None:
 
 def run(call: Call) -> ExitStatus:
     """Run it; the exit status."""
+    verb = call.arguments.verb
+    if verb in ("push", "pull"):
+        from lockbuild.cli.verbs import image_registry
+
+        return image_registry.push(call) if verb == "push" else image_registry.pull(call)
     verbs: dict[str, Callable[[Call], ExitStatus]] = {
         "digest": _digest,
         "build": _build,
         "load": _load,
         "inspect": _inspect,
     }
-    return verbs[call.arguments.verb](call)
+    return verbs[verb](call)
 
 
 def _platforms(parser: argparse.ArgumentParser) -> None:
@@ -67,16 +77,25 @@ def _platforms(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _compression(parser: argparse.ArgumentParser) -> None:
+def _compression(parser: argparse.ArgumentParser, *, default: str = "none") -> None:
     parser.add_argument(
-        "--compression", choices=_COMPRESSIONS, default="none", help="of the layers (default: none)"
+        "--compression", choices=_COMPRESSIONS, default=default, help=f"of the layers (default: {default})"
+    )
+
+
+def _annotation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--annotation",
+        metavar="KEY=VALUE",
+        action="append",
+        help="say this of the image in an index above it, whose digests stay: source, revision",
     )
 
 
 def _digest(call: Call) -> ExitStatus:
     from lockbuild.workflow.images import image_digests, index_of
 
-    images = image_digests(call.workspace, call.project(), _wanted(call), call.arguments.compression)
+    images = image_digests(call.workspace, call.project(), wanted_platforms(call), call.arguments.compression)
     index = index_of(images) if len(images) > 1 else None
     call.progress.close()
     value: dict[str, Any] = {
@@ -111,11 +130,11 @@ def _build(call: Call) -> ExitStatus:
     built = build_archive(
         call.workspace,
         call.project(),
-        _wanted(call),
+        wanted_platforms(call),
         call.arguments.compression,
         output,
         reference=_tag(call.arguments.tag),
-        annotations=_annotations(call.arguments.annotation or ()),
+        annotations=read_annotations(call.arguments.annotation or ()),
     )
     call.progress.close()
     index = None if built.index is None else str(built.index.digest)
@@ -124,7 +143,7 @@ def _build(call: Call) -> ExitStatus:
         "size": built.size,
         "reference": built.reference,
         "compression": call.arguments.compression,
-        "images": [_made_value(made) for made in built.images],
+        "images": [made_value(made) for made in built.images],
         "index": index,
     }
     lines = [f"{made.image.platform} {made.image.config_digest}" for made in built.images]
@@ -137,14 +156,14 @@ def _build(call: Call) -> ExitStatus:
 def _load(call: Call) -> ExitStatus:
     from lockbuild.workflow.images import load_into_engine
 
-    platforms = _wanted(call)
+    platforms = wanted_platforms(call)
     if len(platforms) > 1:
         raise UsageError("--platform: an engine is given one image at a time")
     reference = _tag(call.arguments.tag)
     made, loaded = load_into_engine(call.workspace, call.project(), platforms[0], reference=reference)
     call.progress.close()
     value = {
-        **_made_value(made),
+        **made_value(made),
         "id": str(loaded.identity),
         "reference": reference or loaded.reference,
         "sent": {"layers": loaded.layers, "bytes": loaded.size},
@@ -152,12 +171,13 @@ def _load(call: Call) -> ExitStatus:
     sent = f"sent {loaded.layers} of {len(made.image.layers)} layers, {loaded.size / 1e6:.1f} MB"
     call.printer.say(
         value,
-        f"{loaded.identity}\n{reference or loaded.reference}: {sent if loaded.layers else 'was there already'}",
+        f"{loaded.identity}\n{reference or loaded.reference}: {'was there already' if loaded.before else sent}",
     )
     return ExitStatus.OK
 
 
-def _made_value(made: MadeImage) -> dict[str, Any]:
+def made_value(made: MadeImage) -> dict[str, Any]:
+    """An image that was made, in --json."""
     image = made.image
     return {
         "platform": str(image.platform),
@@ -182,7 +202,7 @@ def _inspect(call: Call) -> ExitStatus:
         images = [
             inspected(image)
             for image in known_images(
-                call.workspace, call.project(), _wanted(call), call.arguments.compression
+                call.workspace, call.project(), wanted_platforms(call), call.arguments.compression
             )
         ]
     call.progress.close()
@@ -227,7 +247,7 @@ def _inspected_lines(image: InspectedImage, encoder: str | None) -> list[str]:
     return lines
 
 
-def _wanted(call: Call) -> list[Platform]:
+def wanted_platforms(call: Call) -> list[Platform]:
     """The platforms that --platform names, each once; else this machine's."""
     return list(dict.fromkeys(call.platforms())) or [call.workspace.platform]
 
@@ -249,7 +269,7 @@ def _tag(text: str | None) -> str | None:
     return text if reference.tag is not None else f"{text}:latest"
 
 
-def _annotations(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+def read_annotations(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     """--annotation: the keys and values."""
     found: dict[str, str] = {}
     for text in texts:
