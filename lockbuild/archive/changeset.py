@@ -2,8 +2,12 @@
 
 OCI image specification 1.1, layer.md: each layer is a tar of what it adds or replaces; ``.wh.NAME`` says that NAME of
 the layers below is gone, ``.wh..wh..opq`` that of its whole directory nothing of them is left. Both are about the
-layers below, whatever their turn in the tar. Names and links are resolved as in a root file system: see `TreeWriter`,
-policy *rooted*. An entry replaces what stands at its name, unless both are directories.
+layers below, whatever their turn in the tar. An entry replaces what stands at its name, unless both are directories.
+
+The specification does not say what a name means that leads through a symbolic link. Here it is as with engines that
+unpack each layer by itself and lay them over one another (overlayfs: Docker, containerd, Podman): links of its own
+layer are followed, as in a root file system (see `TreeWriter`, policy *rooted*); a link of a layer below gives way to
+a directory, and so does a file. Only a hard link finds its target through any link.
 
 Layers come from anywhere, so it is made sure that nothing outside of the root is touched, and that no small layer
 makes work without end: below one directory there is something to hide only once for each layer.
@@ -55,6 +59,7 @@ class ChangesetWriter(TreeWriter):
         self._lowest = lowest
         self._made = set()
         self._hidden = set()
+        self._directories = {b"": b""}
 
     def directory(self, name: bytes | str) -> None:
         """Make the directory ``name`` where it does not stand yet, instead of whatever else does."""
@@ -122,6 +127,18 @@ class ChangesetWriter(TreeWriter):
 
     def finish(self) -> None:
         """Nothing: what was made in a directory may have been replaced by a link since."""
+
+    def _find(self, parts: list[bytes], *, create: bool = True) -> bytes:
+        return super()._find(parts) if create else self._walk(parts, create=False)
+
+    def _mode(self, place: bytes, create: bool) -> int:
+        mode = super()._mode(place, create)
+        if not create or self._lowest or stat.S_ISDIR(mode) or place in self._made:
+            return mode
+        self._remove(self._base + place)
+        mode = super()._mode(place, create)
+        self._note(self._base + place)
+        return mode
 
     def _place(self, parts: list[bytes], *, link: bool = False) -> bytes:
         path = self._spot(parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from lockbuild.model.lock import Suite
+from lockbuild.model.lock import LockedTree, Suite
 from lockbuild.resolve.context import Resolution, ResolveContext
 
 
@@ -21,6 +21,9 @@ def remarks(name: str, resolution: Resolution, context: ResolveContext) -> Itera
     for suite in resolution.suites:
         if datetime.fromisoformat(suite.date) > limit:
             yield f"{name}: {_suite(suite, limit)}"
+    for text in dict.fromkeys(_image(tree, limit) for tree in resolution.trees if tree.unpack == "oci-root"):
+        if text:
+            yield f"{name}: {text}"
     commits = {tree.id for tree in resolution.trees if tree.unpack == "git"}
     for source in resolution.sources:
         if source.commit is not None and source.url is not None and commits.intersection(source.trees):
@@ -29,6 +32,15 @@ def remarks(name: str, resolution: Resolution, context: ResolveContext) -> Itera
                 yield f"{name}: {source.url} {source.commit[:12]} was committed on {time:%Y-%m-%d}"
         elif source.trust == "first-use":
             yield f"{name}: nobody says when {source.location} was published"
+
+
+def _image(tree: LockedTree, limit: datetime) -> str | None:
+    created = tree.pins.get("created")
+    if created is None:
+        return f"nobody says when the image {tree.pins['reference']} was made"
+    if datetime.fromisoformat(created) <= limit:
+        return None
+    return f"the image {tree.pins['reference']} was made on {created[:10]}"
 
 
 def _suite(suite: Suite, limit: datetime) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lockbuild.environment.compose import FIXED_VARIABLES
 from lockbuild.errors import IntegrityError, ResolveError
@@ -32,6 +32,7 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
 from lockbuild.model.requests import ImageRoot
 from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.transport.failures import NotFoundError
 
 _LARGEST_CONFIG = 8 << 20
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -153,7 +154,14 @@ def _images(
 ) -> tuple[dict[Platform, LockedImage], Digest]:
     """The image for each platform, and the digest that the reference means."""
     pinned = _kept(name, asked, context)
-    top = context.registries.manifest(asked if pinned is None else asked.pinned(pinned))
+    try:
+        top = context.registries.manifest(asked if pinned is None else asked.pinned(pinned))
+    except NotFoundError as error:
+        raise ResolveError(
+            f"the registry has no {asked} ({error.what})",
+            on=f"{name}.image.reference",
+            hint="look at its spelling; many registries say so, too, to whoever may not see it (`docker login`)",
+        ) from error
     if asked.digest is not None and top.digest != asked.digest:
         raise IntegrityError(f"the registry gave {top.digest}", on=str(asked))
     if top.media_type not in INDEX_TYPES:
@@ -217,8 +225,10 @@ def _require(image: LockedImage, platform: Platform, asked: Reference) -> None:
 def _said(request: ImageRoot, config: ImageConfig) -> dict[str, str]:
     """What is known of an image without looking into it."""
     said: dict[str, str | None] = {"python": request.image.python, "glibc": request.image.glibc}
-    with suppress(ValueError):
-        said["created"] = config.created and datetime.fromisoformat(config.created).isoformat()
+    with suppress(ValueError, OverflowError):
+        created = datetime.fromisoformat(config.created or "")
+        if created.tzinfo is not None:
+            said["created"] = f"{created.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return {key: value for key, value in said.items() if value}
 
 

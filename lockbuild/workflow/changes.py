@@ -31,6 +31,8 @@ def pin_changes(old: Lock | None, new: Lock) -> list[PinChange]:
 def _pins(lock: Lock) -> Iterator[tuple[str, str]]:
     versions: dict[str, list[str]] = {}
     for source in lock.sources:
+        if source.purl.startswith("pkg:oci/") and not source.is_image_manifest:
+            continue  # the manifest says it all
         name, version = _name_and_version(source)
         versions.setdefault(name, []).append(version)
     for name, found in versions.items():
@@ -75,6 +77,8 @@ def _name_and_version(source: Source) -> tuple[str, str]:
     if source.commit is not None:
         owner = f"{purl.namespace}/" if purl.namespace else ""
         return f"git {owner}{purl.name}{place}", source.commit[:12]
+    if purl.type == "oci":
+        return f"image {purl.name}{architecture}", source.identity.short
     return (
         f"{purl.type} {purl.name}{architecture}{file}{place}",
         f"{purl.version or ''} {source.identity.short}".strip(),

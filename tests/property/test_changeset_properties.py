@@ -47,7 +47,9 @@ def apply(tree: Tree, entries: Iterable[Entry]) -> None:
         if last.startswith(".wh."):
             continue
         for depth in range(1, entry.name.count("/") + 1):
-            tree.setdefault("/".join(entry.name.split("/")[:depth]), ("d", ""))
+            parent = "/".join(entry.name.split("/")[:depth])
+            if tree.setdefault(parent, ("d", ""))[0] != "d":
+                tree[parent] = ("d", "")
         if entry.kind == b"5":
             if tree.get(entry.name, ("d",))[0] != "d":
                 remove(tree, entry.name)
@@ -70,21 +72,26 @@ def layers(draw: st.DrawFn) -> list[list[Entry]]:
         hidden: set[str] = set()
         whiteouts: list[Entry] = []
         parents = [""]
+        ways: set[str] = set()
         for _ in range(draw(st.integers(0, 8))):
             parent = draw(st.sampled_from(parents))
             path = f"{parent}/{draw(st.sampled_from(NAMES))}".lstrip("/")
-            kind = draw(st.sampled_from(["dir", "file", "link", "hard", "gone", "empty"]))
+            kind = draw(st.sampled_from(["dir", "way", "file", "link", "hard", "gone", "empty"]))
             if kind == "gone":
                 whiteouts.append(gone(path))
                 hidden.add(path)
             elif kind == "empty":
                 whiteouts.append(emptied(parent))
                 hidden.add(f"{parent}/".lstrip("/"))
-            elif path in added:
+            elif path in added or (path in ways and kind != "way"):
                 continue
             elif kind == "dir":
                 added[path] = directory(path)
                 parents.append(path)
+            elif kind == "way":  # a directory that only what is in it tells of
+                if not any(below(path, other) for other in added if added[other].kind != b"5"):
+                    added[f"{path}/x"] = file(f"{path}/x", f"{number} {path}/x")
+                    ways.add(path)
             elif kind == "link":
                 added[path] = symlink(path, draw(st.sampled_from(["/a", "b", "../c", "nowhere"])))
             elif kind == "file":

@@ -116,15 +116,55 @@ def test_kinds_replace_one_another(root: Path) -> None:
     assert content(root) == {"a": "2", "b": None, "b/in": "2", "c": None, "d": "-> b"}
 
 
-def test_a_link_to_a_directory_is_followed_on_the_way(root: Path) -> None:
-    """As a file system does when a container writes: /lib is a link since the usr-merge."""
+def test_a_link_of_the_same_layer_is_followed_on_the_way(root: Path) -> None:
     apply(
         root,
-        [directory("usr/lib"), symlink("lib", "usr/lib"), symlink("abs", "/usr/lib")],
-        [file("lib/a", "2"), file("abs/b", "2"), gone("lib/c")],
+        [directory("usr/lib"), symlink("lib", "usr/lib"), file("lib/a", "1")],
+        [symlink("abs", "/usr/lib"), file("abs/b", "2"), gone("abs/a")],
     )
-    assert content(root)["usr/lib/a"] == content(root)["usr/lib/b"] == "2"
-    assert content(root)["lib"] == "-> usr/lib"
+    assert content(root) == {
+        "usr": None,
+        "usr/lib": None,
+        "usr/lib/b": "2",
+        "lib": "-> usr/lib",
+        "abs": "-> /usr/lib",
+    }
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_link_of_a_layer_below_gives_way_to_a_directory(root: Path, explicit: bool) -> None:
+    """As with overlayfs, where a layer is unpacked by itself: it knows nothing of links below."""
+    apply(
+        root,
+        [file("usr/lib/a", "1"), symlink("lib", "usr/lib"), file("file", "1"), symlink("other", "usr/lib")],
+        [*([directory("lib")] if explicit else []), file("lib/b", "2"), file("file/c", "2"), gone("other/a")],
+    )
+    assert content(root) == {
+        "usr": None,
+        "usr/lib": None,
+        "usr/lib/a": "1",
+        "lib": None,
+        "lib/b": "2",
+        "file": None,
+        "file/c": "2",
+        "other": None,
+    }
+
+
+def test_hard_links_find_their_target_through_links_below(root: Path) -> None:
+    apply(
+        root,
+        [file("usr/lib/a", "1"), symlink("lib", "usr/lib")],
+        [hardlink("b", "lib/a"), file("lib/c", "2")],
+    )
+    assert content(root) == {
+        "usr": None,
+        "usr/lib": None,
+        "usr/lib/a": "1",
+        "b": "1",
+        "lib": None,
+        "lib/c": "2",
+    }
 
 
 def test_links_never_lead_out(root: Path) -> None:
@@ -135,6 +175,24 @@ def test_links_never_lead_out(root: Path) -> None:
         [gone("up/kept"), gone("abs/kept"), emptied("up")],
     )
     assert "kept" not in content(root).values()
+
+
+def test_links_of_the_same_layer_never_lead_out(root: Path) -> None:
+    outside = str(root.parent / "outside")
+    apply(
+        root,
+        [directory("d")],
+        [
+            symlink("up", "../../outside"),
+            file("up/kept", "2"),
+            symlink("abs", outside),
+            file("abs/kept", "2"),
+        ],
+        [symlink("d/up", "../../../outside"), gone("d/up/kept"), emptied("d/up")],
+    )
+    found = content(root)
+    assert found["outside"] is None
+    assert "outside/kept" not in found
 
 
 def test_a_directory_that_became_a_link_is_not_followed_afterwards(root: Path) -> None:
@@ -168,7 +226,7 @@ def test_hard_links_reach_into_lower_layers(root: Path) -> None:
         (hardlink("b", "a"), "leads to a directory"),
         (file("../outside/kept"), "'..'"),
         (file("a/../../outside/kept"), "'..'"),
-        (file("a/x/y"), "a file stands"),
+        (file("new/y"), "a file stands"),
         (file("a/.wh."), "names nothing"),
         (file("a/.wh.."), "names nothing"),
         (file("a/.wh..."), "names nothing"),
@@ -179,9 +237,9 @@ def test_hard_links_reach_into_lower_layers(root: Path) -> None:
     ],
 )
 def test_what_is_refused(root: Path, entry: Entry, what: str) -> None:
-    lower = [file("a/x", "1"), symlink("circle", "elcric"), symlink("elcric", "circle")]
+    own = [symlink("circle", "elcric"), symlink("elcric", "circle"), file("new")]
     with pytest.raises(IntegrityError, match=what) as caught:
-        apply(root, lower, [entry])
+        apply(root, [file("a/x", "1")], [*own, entry])
     assert caught.value.on is not None
     assert caught.value.on.startswith("layer 2")
 
