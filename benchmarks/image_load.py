@@ -66,7 +66,7 @@ def _one_layer(site: Site, project: Path) -> Path:
     from lockbuild.archive.canonical import tree_digest
     from lockbuild.events import silent
     from lockbuild.model.environment import Environment, MountedTree
-    from lockbuild.oci.archive import write_image_archive
+    from lockbuild.oci.archive import ImageArchive, chunks_of
     from lockbuild.oci.image import compute
     from lockbuild.workflow.ready import open_project
     from lockbuild.workflow.workspace import ProjectPaths, Workspace
@@ -87,7 +87,9 @@ def _one_layer(site: Site, project: Path) -> Path:
         def write(data: Buffer) -> None:
             out.write(data)
 
-        write_image_archive(compute(merged, labels={}), merged, f"peer/{project.name}:one-layer", write)
+        name = f"peer/{project.name}:one-layer"
+        image = compute(merged, labels={})
+        ImageArchive([image], [name], name, chunks_of(None, [merged])).write(write)
     return archive
 
 

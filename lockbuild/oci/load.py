@@ -41,11 +41,12 @@ def loaded(endpoint: EngineEndpoint, config: Digest, manifest: Digest) -> Digest
 
 @dataclass(frozen=True, slots=True)
 class LoadedImage:
-    """What became of an image in an engine: ``identity`` to run it by (`SandboxSpec.image`), its tag, and how many
-    bytes of how many layers were sent."""
+    """What became of an image in an engine: ``identity`` to run it by (`SandboxSpec.image`), its tag, whether it was
+    there ``before``, else how many bytes of how many layers were sent."""
 
     identity: Digest
     reference: str
+    before: bool
     layers: int
     size: int
 
@@ -85,7 +86,7 @@ def load(
     reference = default_reference(name, image.config_digest)
     if present is not None:
         tag(endpoint, present, reference)
-        return LoadedImage(present, reference, 0, 0)
+        return LoadedImage(present, reference, True, 0, 0)
     skip = _layers_present(endpoint, image)
     if skip:
         report(Note(f"the engine already has {skip} of {len(image.diff_ids)} layers", "debug"))
@@ -107,7 +108,7 @@ def load(
             on=reference,
             hint="remove the image from the engine and run `lockbuild sync` again",
         )
-    return LoadedImage(present, reference, len(image.layers) - skip, sum(image.sizes[skip:]))
+    return LoadedImage(present, reference, False, len(image.layers) - skip, sum(image.sizes[skip:]))
 
 
 def default_reference(name: str, digest: Digest) -> str:

@@ -1,0 +1,55 @@
+"""Podman's Docker-compatible socket for tests: a service of their own, with its own storage."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lockbuild.transport.engine import EngineEndpoint, find_engine
+
+_START_SECONDS = 60
+
+
+@contextmanager
+def private_podman() -> Iterator[EngineEndpoint]:
+    """Start ``podman system service``, and end it by its process id with everything it made."""
+    # Not pytest's tmp_path: a Unix socket's path has 108 bytes at most.
+    directory = Path(tempfile.mkdtemp(prefix="lb-podman-"))
+    socket = directory / "podman.sock"
+    command: list[str | Path] = [
+        "podman",
+        *("--root", directory / "root", "--runroot", directory / "run", "--tmpdir", directory / "tmp"),
+        *("--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none"),
+        *("system", "service", "--time", "0", f"unix://{socket}"),
+    ]
+    try:
+        log = directory / "log"
+        with log.open("wb") as stream:
+            service = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL)
+        try:
+            environ = {"DOCKER_HOST": f"unix://{socket}"}
+            limit = time.monotonic() + _START_SECONDS
+            while (endpoint := find_engine(environ) if socket.exists() else None) is None:
+                if service.poll() is not None or time.monotonic() > limit:
+                    raise RuntimeError(f"podman's service did not start:\n{log.read_text()[-4000:]}")
+                time.sleep(0.05)
+            yield endpoint
+        finally:
+            service.terminate()
+            service.wait(30)
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def podman() -> Iterator[EngineEndpoint]:
+    """One service for all tests of a run (of each worker), started when the first one needs it."""
+    with private_podman() as endpoint:
+        yield endpoint
