@@ -11,7 +11,7 @@ from typing import Any
 from lockbuild.doctor.finding import Finding, ok, problem, warning
 from lockbuild.errors import ExitStatus, SandboxError
 from lockbuild.model.platform import Platform
-from lockbuild.sandbox.bwrap_program import INSTALL, find_program, is_setuid, why_unusable
+from lockbuild.sandbox.bwrap_program import INSTALL, find_program, is_setuid, trial
 from lockbuild.sandbox.select import Wanted
 from lockbuild.transport.engine import API_VERSION, EngineEndpoint, find_engine
 
@@ -137,10 +137,9 @@ def bubblewrap() -> Iterator[Finding]:
     if program is None:
         yield warning(BUBBLEWRAP, "it is not installed", remedy=INSTALL)
         return
-    reason = why_unusable(program)
-    if reason is not None:
-        said, _, remedy = reason.rpartition("; ")
-        yield warning(BUBBLEWRAP, said or reason, subject=str(program), remedy=remedy if said else None)
+    failure = trial(program)
+    if failure is not None:
+        yield warning(BUBBLEWRAP, failure[0], subject=str(program), remedy=failure[1])
         return
     yield ok(BUBBLEWRAP, "it makes sandboxes here, with user namespaces", subject=str(program))
     if is_setuid(program):

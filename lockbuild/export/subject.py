@@ -59,8 +59,8 @@ def about_image(subject: Subject) -> list[str]:
     lines = [f"Image ID {subject.image.identity}, the environment {subject.name}."]
     if subject.image.local:
         lines += [
-            "It is in no registry: `lockbuild sync --backend docker` brings it into the engine of this machine.",
-            "For other machines, push it, and export with --image REGISTRY/REPOSITORY:TAG.",
+            "It is in no registry: `lockbuild image load` brings it into the engine of this machine. For others push it"
+            " (`lockbuild image push REF`), and export with --image REF.",
         ]
     if subject.sources:
         lines.append(

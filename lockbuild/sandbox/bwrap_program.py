@@ -29,6 +29,12 @@ def find_program() -> Path | None:
 
 def why_unusable(program: Path) -> str | None:
     """Run it once as sessions do; None where that works, else what is wrong and the remedy."""
+    failure = trial(program)
+    return None if failure is None else "; ".join(filter(None, failure))
+
+
+def trial(program: Path) -> tuple[str, str | None] | None:
+    """The same with the remedy, where one is known, apart."""
     inner = shutil.which("true") or "/bin/true"
     command = [
         *(str(program), "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000"),
@@ -52,13 +58,13 @@ def why_unusable(program: Path) -> str | None:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{program} cannot be run: {error}"
+        return f"{program} cannot be run: {error}", None
     if done.returncode == 0:
         return None
     if (version := _version(program)) is not None and version < OLDEST:
-        return f"{program} is version {version[0]}.{version[1]}, too old; " + INSTALL
+        return f"{program} is version {version[0]}.{version[1]}, too old", INSTALL
     said = done.stdout.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
-    return f"bubblewrap cannot make a sandbox here ({said}); {remedy(Path('/proc/sys'), said)}"
+    return f"bubblewrap cannot make a sandbox here ({said})", remedy(Path("/proc/sys"), said)
 
 
 def remedy(sysctls: Path, said: str) -> str:

@@ -57,9 +57,9 @@ def test_it_is_pinned_by_digest(name: str) -> None:
 def test_what_is_not_in_the_image_is_said(name: str) -> None:
     local = replace(subject(), image=Image("lockbuild/x:0123", IDENTITY, local=True), sources=("zlib",))
     text = FILES[name].render(local)
-    assert "lockbuild sync --backend docker" in text
+    assert "`lockbuild image load`" in text
     assert "further sources (zlib)" in text
-    assert "lockbuild sync" not in FILES[name].render(subject())
+    assert "image load" not in FILES[name].render(subject())
 
 
 def test_the_shell_reads_it_back(tmp_path: Path) -> None:
