@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lockbuild.archive.canonical import tree_digest, write_canonical_tar
+from lockbuild.archive.canonical_reader import read_canonical_tar
 from lockbuild.archive.extract import unpack_tar
 from lockbuild.archive.treewriter import TreeWriter
+from lockbuild.errors import IntegrityError
 
 # A tree: name -> bytes and x bit (a file), None (an empty directory), or a str (a link's target).
 File = tuple[bytes, bool]
@@ -186,3 +188,33 @@ def test_hash_seed_umask_and_locale_do_not_matter(tmp_path: Path) -> None:
         )
     }
     assert printed == {str(tree_digest(tmp_path))}
+
+
+@_settings
+@given(_trees, st.integers(1, 3000), st.data())
+def test_reading_is_the_inverse_of_writing_and_takes_nothing_else(
+    tree: Tree, size: int, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root, copy = Path(directory, "tree"), Path(directory, "copy")
+        root.mkdir()
+        copy.mkdir()
+        plant(tree, os.fsencode(root))
+        out = io.BytesIO()
+        write_canonical_tar(root, out)
+        tar = out.getvalue()
+        read_canonical_tar((tar[at : at + size] for at in range(0, len(tar), size)), copy, name="x")
+        assert tree_digest(copy) == tree_digest(root)
+
+        # With any byte changed it is refused, or it is the tar of another tree.
+        at = data.draw(st.integers(0, len(tar) - 1))
+        changed = tar[:at] + bytes([tar[at] ^ data.draw(st.integers(1, 255))]) + tar[at + 1 :]
+        other = Path(directory, "other")
+        other.mkdir()
+        try:
+            read_canonical_tar(iter([changed]), other, name="x")
+        except IntegrityError:
+            return
+        out = io.BytesIO()
+        write_canonical_tar(other, out)
+        assert out.getvalue() == changed

@@ -12,6 +12,7 @@ from lockbuild.model.lock import (
     InputValue,
     Lock,
     LockedEnvironment,
+    LockedLayers,
     LockedTree,
     ManifestRecord,
     OutputFile,
@@ -144,3 +145,42 @@ def test_a_hand_edited_lock_is_refused_with_its_key(old: str, new: str, told: st
         loads(text.replace(old, new), "lockbuild.lock")
     assert told in str(caught.value)
     assert "do not edit a lock by hand" in str(caught.value)
+
+
+def test_the_image_with_compressed_layers() -> None:
+    text = (
+        '[environments."linux/amd64"]\nimage = "{A}"\nmanifest = "{B}"\nsize = 7\n\n'
+        '[environments."linux/amd64".layers.gzip]\nencoder = "deflate 1"\nmanifest = "{A}"\nsize = 8\n\n'
+        '[environments."linux/amd64".layers.zstd]\nencoder = "libzstd 1"\nmanifest = "{B}"\nsize = 9\n'
+    ).format(A=A, B=B)
+    layers = {
+        "zstd": LockedLayers(encoder="libzstd 1", manifest=B, size=9),
+        "gzip": LockedLayers(encoder="deflate 1", manifest=A, size=8),
+    }
+    environment = LockedEnvironment(image=A, manifest=B, size=7, layers=layers)
+    locked = lock().model_copy(update={"environments": {"linux/amd64": environment}})
+    assert text in dumps(locked)
+    assert loads(dumps(locked), "x").environments == locked.environments
+
+
+def test_the_digest_of_an_environment_is_of_what_was_locked() -> None:
+    locked = lock()
+    digest = locked.environment_digest(AMD64)
+    tree = locked.trees[0]
+    # What materialising adds, and what is for people, changes nothing.
+    same = tree.model_copy(update={"digest": A, "pins": {"version": "1"}})
+    assert locked.model_copy(update={"trees": [same, *locked.trees[1:]]}).environment_digest(AMD64) == digest
+    assert locked.model_copy(update={"environments": {}, "outputs": {}}).environment_digest(AMD64) == digest
+    # How it is unpacked, from what, how tools are derived, for which platform: all else does.
+    other = tree.model_copy(update={"exports": {"X": "y"}})
+    source = locked.sources[0].model_copy(update={"sha256": B})
+    record = locked.manifest.model_copy(
+        update={"inputs": {**locked.manifest.inputs, "derive.x.steps": ["true"]}}
+    )
+    for changed in (
+        locked.model_copy(update={"trees": [other, *locked.trees[1:]]}),
+        locked.model_copy(update={"sources": [source, *locked.sources[1:]]}),
+        locked.model_copy(update={"manifest": record}),
+    ):
+        assert changed.environment_digest(AMD64) != digest
+    assert locked.environment_digest(Platform.parse("linux/arm64")) != digest
