@@ -149,10 +149,10 @@ def test_a_hand_edited_lock_is_refused_with_its_key(old: str, new: str, told: st
 
 def test_the_image_with_compressed_layers() -> None:
     text = (
-        '[environments."linux/amd64"]\nimage = "{A}"\nmanifest = "{B}"\nsize = 7\n\n'
-        '[environments."linux/amd64".layers.gzip]\nencoder = "deflate 1"\nmanifest = "{A}"\nsize = 8\n\n'
-        '[environments."linux/amd64".layers.zstd]\nencoder = "libzstd 1"\nmanifest = "{B}"\nsize = 9\n'
-    ).format(A=A, B=B)
+        f'[environments."linux/amd64"]\nimage = "{A}"\nmanifest = "{B}"\nsize = 7\n\n'
+        f'[environments."linux/amd64".layers.gzip]\nencoder = "deflate 1"\nmanifest = "{A}"\nsize = 8\n\n'
+        f'[environments."linux/amd64".layers.zstd]\nencoder = "libzstd 1"\nmanifest = "{B}"\nsize = 9\n'
+    )
     layers = {
         "zstd": LockedLayers(encoder="libzstd 1", manifest=B, size=9),
         "gzip": LockedLayers(encoder="deflate 1", manifest=A, size=8),
@@ -173,7 +173,7 @@ def test_the_digest_of_an_environment_is_of_what_was_locked() -> None:
     assert locked.model_copy(update={"environments": {}, "outputs": {}}).environment_digest(AMD64) == digest
     # How it is unpacked, from what, how tools are derived, for which platform: all else does.
     other = tree.model_copy(update={"exports": {"X": "y"}})
-    source = locked.sources[0].model_copy(update={"sha256": B})
+    source = locked.sources[0].model_copy(update={"sha256": A})
     record = locked.manifest.model_copy(
         update={"inputs": {**locked.manifest.inputs, "derive.x.steps": ["true"]}}
     )
