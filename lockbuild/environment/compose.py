@@ -74,12 +74,12 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
         if tree.mount != "/" and (tree.root / tree.mount.lstrip("/") / "bin").is_dir()
     ]
     base = {name: value for tree, _ in trees if tree.mount == "/" for name, value in tree.exports.items()}
+    system = dict.fromkeys([*base.pop("PATH", "").split(":"), *_SYSTEM_PATH.split(":")])
     for name, value in base.items():
         if name not in owners:
             variables[name] = value
         elif name.endswith("PATH"):
             variables[name] += f":{value}"
-    system = dict.fromkeys([*base.get("PATH", "").split(":"), *_SYSTEM_PATH.split(":")])
     variables["PATH"] = ":".join([*path, *filter(None, system)])
     return Environment(platform=platform, trees=mounted, variables=dict(sorted(variables.items())))
 

@@ -170,3 +170,51 @@ def test_inputs_name_what_decides_a_lock_and_no_target() -> None:
     assert inputs["derive.libraries.env.EM_CACHE"] == "$OUT"
     assert list(inputs) == sorted(inputs)
     assert not any(key.startswith("targets") for key in inputs)
+
+
+# Images as base
+
+IMAGE = TOOLCHAIN.replace(
+    '[base.debian]\nsuite = "forky"\npackages = ["emscripten"]\n',
+    '[base.image]\nreference = "registry.example/team/base:1.2"\n',
+)
+
+
+def test_an_image_is_a_base_with_packages_or_without() -> None:
+    alone = validate(Toolchain, parse_toml(IMAGE, "f"), "f")
+    assert alone.base.debian is None
+    both = validate(Toolchain, parse_toml(IMAGE + '[base.debian]\nsuite = "forky"\n', "f"), "f")
+    for toolchain in (alone, both):
+        manifest = Manifest(project=validate(ProjectFile, parse_toml(PROJECT, "f"), "f"), toolchain=toolchain)
+        assert manifest.inputs()["base.image.reference"] == "registry.example/team/base:1.2"
+        assert next(iter(manifest.requests())) == "base"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            'reference = "registry.example/team/base:1.2"',
+            "",
+            "base.image.reference: is required",
+        ),
+        (
+            "registry.example/team",
+            "team",
+            "base.image.reference: 'team/base:1.2' names no registry; write host/repository or host:port/repository",
+        ),
+        (
+            ":1.2",
+            ":1.2@sha256:1",
+            "base.image.reference: '1' is not a SHA-256 digest (64 lower-case hex digits)",
+        ),
+        (
+            '[base.image]\nreference = "registry.example/team/base:1.2"',
+            "[base]",
+            "base: needs debian or image",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_image(old: str, new: str, told: str) -> None:
+    assert old in IMAGE
+    assert problems(Toolchain, IMAGE.replace(old, new)) == [told]
