@@ -69,3 +69,24 @@ def test_another_emscripten_brings_its_own_bindings(tmp_path: Path) -> None:
     assert "dbd755b5da399329c2576f6e3dfa7f419f5d8409" in text
     assert 'version = "v20260423.175430"' in text
     assert 'dawn = "b975919d' in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "tag", "commit"),
+    [
+        ("", "v20260423.175430", "b975919d"),
+        ('version = "v20251002.162335"', "v20251002.162335", "01940842b667a7812d0e4ca0ef4367fbec294241"),
+    ],
+)
+def test_dawn_without_the_port(tmp_path: Path, asked: str, tag: str, commit: str) -> None:
+    (tmp_path / "t.toml").write_text(
+        'schema = 1\nname = "t"\nplatforms = ["linux/amd64"]\n[base.debian]\nsuite = "forky"\n'
+        'packages = ["python3"]\n[tools.sdk]\nfrom = "emsdk"\nversion = "6.0.5"\n'
+        f'[tools.dawn]\nfrom = "dawn"\nexclude = ["third_party/gn/webgpu-cts"]\n{asked}\n'
+    )
+    lock = tmp_path / "t.lock"
+    run(tmp_path, "lock", "--allow-expired", "--toolchain", "./t.toml", "-o", lock)
+    text = lock.read_text()
+    assert f'tag = "{tag}"' in text
+    assert f'commit = "{commit}' in text
+    assert 'exclude = ["third_party/gn/webgpu-cts"]' in text
