@@ -33,7 +33,8 @@ from tests.support.images import (
     sha256,
     symlink,
 )
-from tests.support.registry import Registry, registry, skopeo
+from tests.support.package_index import Index
+from tests.support.registry import PASSWORD, USER, Registry, registry, skopeo
 from tests.support.tiny import PLATFORM, TinyWorld, tiny_world
 
 __all__ = ["engine"]
@@ -583,3 +584,94 @@ def test_debian_tools_beside_an_image(world: TinyWorld, debian: Callable[..., Im
         out.write('\n[tools.cow]\nfrom = "debian"\nsuite = "forky"\npackages = ["cow"]\n')
     world.run("lock")
     assert sources(world) == ["pkg:deb/debian/cow", "pkg:deb/debian/libcow"]
+
+
+# Where it comes from, and what is chosen for it
+
+
+def configured(world: TinyWorld, text: str) -> TinyWorld:
+    """The world with more in the user's configuration."""
+    config = world.directory / "config.toml"
+    config.write_text(world.config.read_text() + text)
+    return TinyWorld(world.directory, world.archive, world.server, config)
+
+
+def test_a_registry_with_tls_and_a_password(
+    world: TinyWorld, based: Based, hub: Registry, tmp_path: Path
+) -> None:
+    based([*busybox_entries(), *GREETING])
+    public = f"docker://{hub.host}/team/test-a-registry-with-tls-and-a-password:1.0"
+    with registry(tmp_path / "private", tls=True, password=True) as private:
+        authority = private.certificate.parent / "authority" if private.certificate else None
+        to = ("--dest-creds", f"{USER}:{PASSWORD}", "--dest-cert-dir", str(authority))
+        skopeo("copy", "--src-tls-verify=false", *to, public, f"docker://{private.host}/team/base:1.0")
+        world.edit(
+            "toolchain.toml",
+            f"{hub.host}/team/test-a-registry-with-tls-and-a-password",
+            f"{private.host}/team/base",
+        )
+        world = configured(world, f'ca = ["{private.certificate}"]\n')
+        failed = world.run("lock", status=4)
+        assert private.host in failed.err
+        login = private.docker_config(tmp_path / "docker")
+        world.run("lock", "--materialise", environ=login)
+        world.run("build", store=tmp_path / "empty", environ=login)
+    text = (world.project / "lockbuild.lock").read_text()
+    assert PASSWORD not in text
+    assert USER not in text
+
+
+def test_a_mirror_in_the_place_of_the_registry(world: TinyWorld, based: Based, hub: Registry) -> None:
+    based([*busybox_entries(), *GREETING])
+    name = "test-a-mirror-in-the-place-of-the-registry"
+    world.edit("toolchain.toml", f"{hub.host}/team/{name}", "registry.invalid/base")
+    mirror = f'[[mirrors]]\nprefix = "https://registry.invalid/v2/base"\nto = ["{hub.url}/v2/team/{name}"]\n'
+    world = configured(world, mirror)
+    world.run("lock")
+    world.run("build")
+    text = (world.project / "lockbuild.lock").read_text()
+    assert hub.host not in text
+    assert "oci://registry.invalid/base@sha256:" in text
+
+
+def test_wheels_are_chosen_for_the_python_of_the_image(world: TinyWorld, based: Based, hub: Registry) -> None:
+    python = "".join(
+        f"\nPackage: {name}\nStatus: install ok installed\nVersion: {version}\n"
+        f"Architecture: {PLATFORM.debian_architecture}\n"
+        for name, version in (("python3", "3.11.2-1+b1"), ("libc6", "2.36-9+deb12u7"))
+    )
+    based(list(busybox_entries()), [file("var/lib/dpkg/status", STATUS + python)], [*GREETING])
+    index_ = Index(world.server)
+    chosen = index_.add("gadget", "1.0", f"cp311-cp311-manylinux_2_36_{PLATFORM.machine}")
+    index_.add("gadget", "1.0", f"cp312-cp312-manylinux_2_36_{PLATFORM.machine}")
+    index_.add("gadget", "1.0", f"cp311-cp311-manylinux_2_39_{PLATFORM.machine}")
+    world = configured(world, f'[pypi]\nindexes = ["{index_.url}"]\n')
+    world.run("lock")
+    asked = len([path for path in hub.requests("GET") if "wheels-are-chosen" in path])
+    assert "python" not in lock_of(world)["trees"][0]["pins"]
+    with (world.project / "toolchain.toml").open("a") as out:
+        out.write('\n[tools.gadget]\nfrom = "pypi"\nrequirement = "gadget"\n')
+    world.run("lock")
+    lock = lock_of(world)
+    assert lock["trees"][0]["pins"].items() >= {"python": "3.11.2", "glibc": "2.36"}.items()
+    assert [source["path"] for source in lock["sources"] if "pypi" in source["purl"]] == [chosen]
+    assert len([path for path in hub.requests("GET") if "wheels-are-chosen" in path]) > asked
+    world.run("lock", "--offline", "--check")
+    text = (world.project / "lockbuild.lock").read_text()
+    world.run("lock", store=world.directory / "empty", environ={"DOCKER_CONFIG": "/nowhere"})
+    assert (world.project / "lockbuild.lock").read_text() == text
+
+
+def test_an_image_of_another_distribution_says_its_python(world: TinyWorld, based: Based) -> None:
+    based([*busybox_entries(), *GREETING], env=["PYTHON_VERSION=3.12.4"])
+    index_ = Index(world.server)
+    chosen = index_.add("gizmo", "1.0", f"cp312-cp312-manylinux_2_28_{PLATFORM.machine}")
+    world = configured(world, f'[pypi]\nindexes = ["{index_.url}"]\n')
+    world.edit("toolchain.toml", "[derive", '[tools.gizmo]\nfrom = "pypi"\nrequirement = "gizmo"\n\n[derive')
+    failed = world.run("lock", status=2)
+    assert "CPython 3.12.4, no glibc" in failed.err
+    world.edit("toolchain.toml", "[base.image]\n", '[base.image]\nglibc = "2.31"\n')
+    world.run("lock")
+    assert chosen in (world.project / "lockbuild.lock").read_text()
+    world.edit("toolchain.toml", "[base.image]\n", '[base.image]\npython = "3.13"\n')
+    assert "CPython 3.13.0" in world.run("lock", status=2).err

@@ -80,7 +80,7 @@ def _closure(
         raise ResolveError(
             f"the environment for {platform} has no Python to choose wheels for",
             on=name,
-            hint='add "python3" to the packages of [base.debian]',
+            hint='add "python3" to the packages of [base.debian], or say with `python` which one [base.image] has',
         )
     preferred = _versions(context.kept)
     finder = WheelFinder(indexes, target, platform, preferred=preferred, not_after=context.not_after)
@@ -157,7 +157,19 @@ def _source(wheel: Wheel, trees: list[str], context: ResolveContext) -> Source:
     return Source(
         purl=PackageURL(type="pypi", name=project, version=str(version)).to_string(),
         path=file.name,
-        size=file.size if file.size is not None else context.http.size(file.url),
+        size=file.size if file.size is not None else _size(file, digest, context),
         sha256=digest,
         trees=trees,
     )
+
+
+def _size(file: IndexFile, digest: Digest, context: ResolveContext) -> int | None:
+    """What the index does not say, the server does."""
+    document = f"pypi/size/{digest.hex}"
+    kept = context.http.documents.find(document)
+    if kept is not None and kept.isdigit():
+        return int(kept)
+    size = context.http.size(file.url)
+    if size is not None:
+        context.http.documents.note(document, b"%d" % size)
+    return size
