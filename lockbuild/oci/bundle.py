@@ -83,8 +83,6 @@ class Document(FileModel):
     name: Label
     digest: Digest
     size: Size
-    type_: Annotated[str, Field(max_length=256)] = ""
-    """Its media type, where the server gave one."""
     held: bool = True
 
 

@@ -18,6 +18,7 @@ from lockbuild.errors import IntegrityError
 from lockbuild.events import Note, Reporter, silent
 from lockbuild.transport.body import Body
 from lockbuild.transport.client import Client, Document
+from lockbuild.transport.documents import Documents, NoDocuments
 from lockbuild.transport.failures import TransferError, UnreachableError, of_all_places
 
 T = TypeVar("T")
@@ -26,14 +27,22 @@ T = TypeVar("T")
 class Http:
     """Thread-safe; a context manager. ``direct`` reads from a place as it is, past the mirrors.
 
+    ``documents`` is for readers of indexes: what they find there they need not read, and what they read they note.
     ``offline`` lets only file:// places through. ``first_wait`` is the pause before the first retry in
     seconds; it doubles with each.
     """
 
     def __init__(
-        self, config: Config, *, offline: bool = False, report: Reporter = silent, first_wait: float = 0.5
+        self,
+        config: Config,
+        *,
+        offline: bool = False,
+        report: Reporter = silent,
+        first_wait: float = 0.5,
+        documents: Documents | None = None,
     ) -> None:
         self.offline = offline
+        self.documents: Documents = documents or NoDocuments()
         self.direct = Client(config, offline=offline, report=report, first_wait=first_wait)
         self._config = config
         self._report = report

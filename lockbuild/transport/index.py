@@ -68,11 +68,19 @@ class PackageIndexes:
         One index answers for a project, so that nobody can put a newer release of a private project on
         a public index. FetchError where an index before that one cannot be read.
         """
+        from packaging.utils import canonicalize_name
+
+        document = f"pypi/{canonicalize_name(name)}"
+        kept = self._http.documents.find(document)
+        if kept is not None:
+            return _unpacked(kept, document)
+        files = None
         for url in self.urls:
             files = self.page(url, name)
             if files is not None:
-                return files
-        return None
+                break
+        self._http.documents.note(document, _packed(files))
+        return files
 
     def page(self, index: str, name: str) -> tuple[IndexFile, ...] | None:
         """The files of project ``name`` on one index; None where it has no such project."""
@@ -145,6 +153,56 @@ def _file(package: DistributionPackage, page: str) -> IndexFile:
         metadata_sha256=_sha256(package.metadata_digests or {}),
         uploaded=_aware(package.upload_time),
     )
+
+
+def _packed(files: tuple[IndexFile, ...] | None) -> bytes:
+    """A project's files without where they are, as JSON."""
+    import json
+
+    if files is None:
+        return b"null"
+    rows = [
+        [
+            file.name,
+            file.wheel,
+            file.version,
+            None if file.sha256 is None else file.sha256.hex,
+            file.size,
+            file.requires_python,
+            file.yanked,
+            None if file.uploaded is None else file.uploaded.isoformat(),
+        ]
+        for file in files
+    ]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _unpacked(data: bytes, on: str) -> tuple[IndexFile, ...] | None:
+    """The same again; a file's URL only tells it apart from others."""
+    import json
+
+    try:
+        rows = json.loads(data)
+        return (
+            None
+            if rows is None
+            else tuple(
+                IndexFile(
+                    name=str(name),
+                    url=f"kept:{name}",
+                    wheel=bool(wheel),
+                    version=None if version is None else str(version),
+                    sha256=None if sha256 is None else Digest(sha256),
+                    size=None if size is None else int(size),
+                    requires_python=None if requires is None else str(requires),
+                    yanked=bool(yanked),
+                    uploaded=None if uploaded is None else _aware(datetime.fromisoformat(uploaded)),
+                )
+                for name, wheel, version, sha256, size, requires, yanked, uploaded in rows
+            )
+        )
+    except (ValueError, TypeError, RecursionError):
+        raise MalformedError("what is kept of the index is not sound", on=on) from None
 
 
 def _aware(time: datetime | None) -> datetime | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import FetchError, IntegrityError, UsageError
 from lockbuild.events import Advanced, Finished, Note, Started
+from lockbuild.model.belonging import tree_names
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, Source
 from lockbuild.model.lockfile import dumps, loads
@@ -32,11 +33,15 @@ from lockbuild.oci.encoders import Compression, encoder
 from lockbuild.oci.layers import EncodedLayer, encode, layer_chunks
 from lockbuild.oci.sizes import layer_size
 from lockbuild.store.sources import source_blob
+from lockbuild.transport.git_kept import RecordingRepositories
 from lockbuild.workflow.bundle_needs import Needs, With, needs, require_platforms
 from lockbuild.workflow.bundle_output import output
+from lockbuild.workflow.consistency import check_consistency
+from lockbuild.workflow.documents import RecordedDocuments
 from lockbuild.workflow.image import compressed_image
 from lockbuild.workflow.project import Project, require_current
 from lockbuild.workflow.project_files import store_patches
+from lockbuild.workflow.resolving import LockOptions, resolve_all
 from lockbuild.workflow.sync import Synced, fetch_sources, sync
 from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import Workspace
@@ -209,7 +214,11 @@ def _contents(
         trees=trees,
         sources=sources,
         signatures=_signatures(store, lock) if options.signatures else [],
-        documents=_documents(workspace, project, lock, base, options),
+        documents=_documents(
+            workspace, project, lock, platforms, frozenset() if base is None else base.documents
+        )
+        if options.purpose == "offline-lock"
+        else [],
     )
     configs = _images(workspace, project, lock, synced, layers, options.compression)
     if options.image and set(configs) != set(platforms):
@@ -278,9 +287,30 @@ def _signatures(store: Store, lock: Lock) -> list[Blob]:
 
 
 def _documents(
-    workspace: Workspace, project: Project, lock: Lock, base: _Base | None, options: BundleOptions
+    workspace: Workspace,
+    project: Project,
+    lock: Lock,
+    platforms: Sequence[Platform],
+    have: frozenset[Digest],
 ) -> list[Document]:
-    return []
+    """What is read to resolve all of the manifest, as it is today. What nobody publishes a digest of stays as it is
+    locked."""
+    recorder = RecordedDocuments(workspace.store)
+    recording = replace(workspace, recorder=recorder)
+    workspace.report(Note("reading everything that resolving needs"))
+    options = LockOptions(allow_expired=any(suite.expired is not None for suite in lock.suites))
+    try:
+        names = [name for name in tree_names(project.manifest) if not name.startswith("derive.")]
+        resolved = resolve_all(recording, project, options, lock, names, platforms)
+        check_consistency(recording, project, resolved)
+        if isinstance(recording.git, RecordingRepositories):
+            recording.git.note_objects()
+    finally:
+        recording.close()
+    return [
+        Document(name=name, digest=digest, size=size, held=digest not in have)
+        for name, (digest, size) in recorder.noted.items()
+    ]
 
 
 def _forecast(

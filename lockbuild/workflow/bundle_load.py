@@ -27,6 +27,7 @@ from lockbuild.workflow.bundle_blobs import Chunks, by_layer, progress, sha512_b
 from lockbuild.workflow.bundle_files import read_bundle
 from lockbuild.workflow.bundle_needs import lacking
 from lockbuild.workflow.bundle_verify import check_sha512
+from lockbuild.workflow.documents import add_documents
 from lockbuild.workflow.project import load_lock
 from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
@@ -82,6 +83,13 @@ class _Loading:
         with progress(self._workspace, self._reader, "load") as chunks:
             for section in self._reader.sections():
                 self._take(section, chunks)
+        documents = {
+            document.name: document.digest
+            for document in self._contents.documents
+            if self._store.has_blob(document.digest)
+        }
+        if documents:
+            add_documents(self._store, documents)
         return Loaded(
             self._contents,
             tuple(sorted(self._made)),

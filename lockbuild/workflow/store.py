@@ -9,6 +9,7 @@ from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lockfile import loads
 from lockbuild.store.sources import known_blob
+from lockbuild.workflow.documents import kept_blobs
 from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import Workspace
 
@@ -58,4 +59,4 @@ def _needed(workspace: Workspace) -> tuple[set[Digest], set[Digest]]:
         for tree in lock.trees:
             if tree.digest is not None:
                 trees.add(tree.digest)
-    return blobs, trees
+    return blobs | kept_blobs(workspace.store), trees

@@ -19,6 +19,7 @@ from lockbuild.store import Store
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.sandbox.backend import Backend
+    from lockbuild.transport.documents import Documents
     from lockbuild.transport.git import GitRepositories
     from lockbuild.transport.http import Http
     from lockbuild.transport.registry import Registries
@@ -41,6 +42,8 @@ class Workspace:
     now: datetime
     offline: bool = False
     backend_name: BackendName = "auto"
+    recorder: Documents | None = None
+    """Takes down what is read to resolve, for another site."""
 
     @cached_property
     def config(self) -> Config:
@@ -50,11 +53,24 @@ class Workspace:
         return load(self.environ)
 
     @cached_property
+    def documents(self) -> Documents | None:
+        """What was kept for resolving without a network, where this is so."""
+        if self.recorder is not None or not self.offline:
+            return self.recorder
+        from lockbuild.workflow.documents import StoredDocuments
+
+        kept = StoredDocuments(self.store)
+        if not kept.catalogue:
+            return None
+        self.report(Note("indexes come out of what a bundle brought, where it brought them", "debug"))
+        return kept
+
+    @cached_property
     def http(self) -> Http:
         """The one HTTP client of the command."""
         from lockbuild.transport.http import Http
 
-        return Http(self.config, offline=self.offline, report=self.report)
+        return Http(self.config, offline=self.offline, report=self.report, documents=self.documents)
 
     @cached_property
     def registries(self) -> Registries:
@@ -79,9 +95,15 @@ class Workspace:
     @cached_property
     def git(self) -> GitRepositories:
         """The git repositories that were met, cached in the store."""
+        cache = self.store.root / "git"
+        if self.documents is not None:
+            from lockbuild.transport.git_kept import KeptRepositories, RecordingRepositories
+
+            kind = RecordingRepositories if self.documents.recording else KeptRepositories
+            return kind(cache, self.config, self.documents, report=self.report)
         from lockbuild.transport.git import GitRepositories
 
-        return GitRepositories(self.store.root / "git", self.config, offline=self.offline, report=self.report)
+        return GitRepositories(cache, self.config, offline=self.offline, report=self.report)
 
     def hold_store(self) -> None:
         """Keep a garbage collection by another process from taking what this command uses, until `close`."""

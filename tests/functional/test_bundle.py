@@ -17,6 +17,7 @@ import pytest
 from tests.support.command import Result, lockbuild, python_path
 from tests.support.disks import small_disk
 from tests.support.engine import PrivateEngine
+from tests.support.git_server import new_repository
 from tests.support.tiny import PLATFORM, TinyWorld, tiny_world
 
 KB, MB = 1 << 10, 1 << 20
@@ -247,6 +248,58 @@ def test_a_bundle_of_another_lock(grown: tuple[TinyWorld, Path], bundle: Path, t
         in loaded.out
     )
     assert site.load(bundle, status=4)["project_missing"] == [f"{PLATFORM}:base"]
+
+
+# Locking where there is no network
+
+
+def test_locking_on_the_other_site(tmp_path: Path) -> None:
+    """The suite, a git repository, and a package that nobody needed until then."""
+    served = new_repository(tmp_path / "served" / "code")
+    served.commit({"code.txt": "code\n"})
+    with tiny_world(tmp_path / "world") as world:
+        world.archive.add("extra", contents={"usr/share/extra": "extra\n"})
+        world.publish()
+        with world.config.open("a") as config:
+            config.write(
+                f'[[mirrors]]\nprefix = "https://git.example.test/"\nto = ["file://{served.path.parent}/"]\n'
+            )
+        with (world.project / "lockbuild.toml").open("a") as manifest:
+            manifest.write(
+                '[sources.code]\nfrom = "git"\nurl = "https://git.example.test/code"\nrev = "main"\n'
+            )
+        world.run("lock", "--materialise")
+        file = tmp_path / "b"
+        created = world.run("bundle", "create", "-o", file, "--for", "offline-lock", "--json").value
+        names = [document["name"] for document in created["contents"]["documents"]]
+        assert "debian/now/dists/forky/InRelease" in names
+        assert "git/https://git.example.test/code/refs" in names
+        site = site_for(world, tmp_path / "site")
+        (site.directory / "none.toml").write_text(
+            f'[debian]\nkeyring = "{world.directory / "keyring.gpg"}"\n'
+        )
+        host = world.server.url.encode()
+        lock = (world.project / "lockbuild.lock").read_text()
+    assert host not in file.read_bytes()
+    assert site.run("lock", status=None).status in (0, 4)  # nothing to resolve, or nothing to do it with
+    site.load(file)
+    site.run("lock", "--upgrade")
+    assert (site.project / "lockbuild.lock").read_text() == lock
+    site.run("sync")
+    toolchain = site.project / "toolchain.toml"
+    toolchain.write_text(toolchain.read_text().replace('"greeting"]', '"greeting", "extra"]'))
+    site.run("lock")
+    changed = (site.project / "lockbuild.lock").read_text()
+    assert "pkg:deb/debian/extra@1.0" in changed
+    assert (
+        "would come from a Debian mirror, pool/main/e/extra/extra_1.0_all.deb"
+        in site.run("sync", status=4).err
+    )
+    site.run("store", "gc")
+    site.run("lock", "--upgrade")
+    assert (site.project / "lockbuild.lock").read_text() == changed
+    assert "Documents for resolving\n" in site.run("bundle", "inspect", file).out
+    site.run("bundle", "verify", file)
 
 
 # Reading it

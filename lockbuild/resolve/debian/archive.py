@@ -23,6 +23,7 @@ from lockbuild.resolve.context import ResolveContext
 from lockbuild.resolve.debian.compression import SUFFIXES, decompress
 from lockbuild.resolve.debian.release import IndexFile, Release, check_release, parse_release, timestamp
 from lockbuild.resolve.debian.signature import require, verify
+from lockbuild.transport.documents import kept_or_read
 
 _LARGEST_RELEASE = 16 << 20
 _LARGEST_INDEX = 256 << 20
@@ -38,6 +39,9 @@ class Indexes:
     suite: Suite
     texts: dict[str, bytes]
 
+
+_KEPT = "what was kept of the Debian archive"
+"""In the place of a mirror where its indexes are documents."""
 
 Wanted = Callable[[Release], Sequence[str]]
 """The indexes to read, as paths below ``dists/<suite>/`` without a compression suffix; ResolveError where the
@@ -56,7 +60,9 @@ def read_indexes(
     Mirrors are tried in order; one that fails is reported as a warning. ResolveError where none is configured
     or the suite is expired; FetchError, IntegrityError as the last of them failed.
     """
-    bases = _bases(request, context)
+    bases = (
+        [_KEPT] if context.http.documents.find(_document(request)) is not None else _bases(request, context)
+    )
     keyring = context.config.debian_keyring()
     require(keyring)  # no mirror can help where verifying is impossible
     failures: list[LockbuildError] = []
@@ -69,6 +75,11 @@ def read_indexes(
                 context.report(Note(f"{redact(base)} cannot be used: {error}", "warning"))
     # What the preferred mirror said is what its owner can mend; the others were warned about.
     raise failures[0]
+
+
+def _document(request: DebianBase | DebianSourceRequest) -> str:
+    """By this name the suite's signed index is kept; the indexes that it lists go by their digests."""
+    return f"debian/{request.snapshot or 'now'}/dists/{request.suite}/InRelease"
 
 
 def _bases(request: DebianBase | DebianSourceRequest, context: ResolveContext) -> list[str]:
@@ -97,7 +108,11 @@ def _read(
 ) -> Indexes:
     directory = f"{base}/dists/{request.suite}"
     on = f"{redact(directory)}/InRelease"
-    signed = context.http.get(f"{directory}/InRelease", limit=_LARGEST_RELEASE)
+    signed = kept_or_read(
+        context.http.documents,
+        _document(request),
+        lambda: context.http.get(f"{directory}/InRelease", limit=_LARGEST_RELEASE),
+    )
     release = parse_release(verify(signed, keyring, on=on).text, on=on)
     moment, allow = context.now, context.allow_expired or request.allow_expired
     if request.snapshot is not None:
@@ -128,7 +143,7 @@ def _read(
         snapshot=request.snapshot,
         inrelease=context.store.add_blob(signed),
     )
-    paths = [] if enough(suite) else wanted(release)
+    paths = [] if enough(suite) and not context.http.documents.recording else wanted(release)
     texts = {path: _index(directory, path, release, signed, context) for path in paths}
     return Indexes(release, suite, texts)
 
@@ -142,6 +157,12 @@ def _index(directory: str, path: str, release: Release, signed: bytes, context: 
         raise IntegrityError(f"it does not list {path}", on=f"{redact(directory)}/InRelease")
     on = f"{redact(directory)}/{path}{suffix}"
     data = _kept(listed, context)
+    if data is None and directory.startswith(_KEPT):
+        raise FetchError(
+            f"{path}{suffix} was not kept with the signed index, and the network must not be used",
+            on=directory,
+            hint="make the bundle for offline-lock anew, with a manifest that needs it, or run without --offline",
+        )
     if data is None:
         context.report(Started(on, f"index {release.codename} {path}", listed.size))
         try:
@@ -150,6 +171,7 @@ def _index(directory: str, path: str, release: Release, signed: bytes, context: 
         finally:
             context.report(Finished(on))
         context.store.add_blob(data)
+    context.http.documents.note(f"debian/index/{listed.sha256.hex}", data)
     plain = release.files.get(path)
     limit = min(plain.size if plain else _LARGEST_UNPACKED, _LARGEST_UNPACKED)
     text = decompress(data, suffix, limit=limit, on=on)

@@ -46,12 +46,15 @@ def read_metadata(http: Http, wheel: IndexFile, store: Store) -> WheelMetadata:
     """
     key = None if wheel.sha256 is None else Digest.of(f"metadata of {wheel.sha256} at {wheel.url}".encode())
     known = _kept(store, key) if key is not None else None
-    if known is not None:
-        return _parse(known, wheel.name)
-    data = _published(http, wheel) or _from_wheel(http, wheel)
+    document = f"pypi/metadata/{wheel.sha256.hex}" if wheel.sha256 is not None else None
+    if known is None and document is not None:
+        known = http.documents.find(document)
+    data = known or _published(http, wheel) or _from_wheel(http, wheel)
     metadata = _parse(data, wheel.name)
-    if key is not None:
-        store.remember(key, store.add_blob(data))
+    if key is not None and document is not None:
+        http.documents.note(document, data)
+        if known is None:
+            store.remember(key, store.add_blob(data))
     return metadata
 
 
