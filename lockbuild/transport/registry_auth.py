@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import requests
 
 _LARGEST_ANSWER = 1 << 20
-_SCHEME = re.compile(r"\s*,?\s*([A-Za-z][A-Za-z0-9._~+-]*)(?:\s+|$)(?!=)")
+_SCHEME = re.compile(r"[\s,]*([A-Za-z][A-Za-z0-9._~+-]*)(?=[\s,]|$)(?!\s*=)")
 _PARAMETER = re.compile(r'\s*,?\s*([A-Za-z][A-Za-z0-9_-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _DEFAULT_LIFETIME = 60.0
 _MARGIN = 10.0

@@ -6,14 +6,19 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.http_server import serving
+from lockbuild.model.digest import Digest
+from tests.support.http_server import serving, slow
+from tests.support.processes import left_behind, running
 from tests.support.registry import PASSWORD, USER, Registry, registry, skopeo
 from tests.support.tiny import TinyWorld, tiny_world
 
@@ -271,6 +276,41 @@ def test_a_manifest_that_is_none_only_costs_time(cached: Cached, tmp_path: Path,
         result = cached.world.run("sync", "--json", store=tmp_path / "store")
     assert sorted(result.value["made"]) == ["base", "derive.words"]
     assert len(re.findall(r"the cache .* is passed over", result.err)) == 1
+
+
+@pytest.mark.parametrize("verb", [("cache", "pull"), ("sync",)])
+def test_an_interruption_does_not_wait_for_a_cache_that_stalls(
+    cached: Cached, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    released = threading.Event()
+    with serving() as server:
+        host = server.url.partition("://")[2]
+        for number, tag in enumerate(tag for tag in cached.tags() if tag.startswith("tree-")):
+            data = os.urandom(100_000)
+            digest = Digest.of(data)
+            manifest = {
+                "config": {"mediaType": "application/json", "digest": str(digest), "size": 2},
+                "layers": [{"mediaType": "application/x", "digest": str(digest), "size": len(data)}],
+                "schemaVersion": 2 + number,
+            }
+            server.add(f"/v2/team/cache/manifests/{tag}", json.dumps(manifest).encode())
+            path = f"/v2/team/cache/blobs/{digest}"
+            server.add(path, data)
+            server.script[path] = [slow(0, released)]
+        cached.world.config.write_text(f'{cached.plain}[cache]\nread = ["{host}/team/cache"]\n')
+        world = cached.world.fork(tmp_path, store=False)
+        world.shared_store = tmp_path / "store"
+        with running(world, *verb) as command:
+            limit = time.monotonic() + 60
+            while not any("/blobs/" in path for path in server.paths()):
+                assert time.monotonic() < limit, command.said
+                time.sleep(0.02)
+            began = time.monotonic()
+            command.signal(signal.SIGINT)
+            assert command.wait() == 130
+            assert time.monotonic() - began < 10
+        released.set()
+    assert left_behind(tmp_path / "store") == []
 
 
 def test_a_cache_that_does_not_answer_is_told_of_once(cached: Cached, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockbuild.config import Config, DebianConfig, PypiConfig, load
+from lockbuild.config import Config, DebianConfig, PypiConfig, load, mentions
 from lockbuild.config.urls import carries_secret, redact, redact_text
 from lockbuild.errors import InvalidFileError, UsageError
 
@@ -212,3 +212,32 @@ def test_another_program_is_asked_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "log").read_text() == "asked\n"
     first.append("http://mine.test")
     assert "http://mine.test" not in config.debian_mirrors()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[registries]\nplain-http = ["http://registry.example"]',
+        '[registries]\nplain-http = ["registry.example/team"]',
+        '[cache]\nread = ["registry.example"]',
+        '[cache]\nread = ["team/cache"]',
+        '[cache]\nwrite = "registry.example/team/cache:tag"',
+        '[cache]\nwrite = ["registry.example/team/cache"]',
+    ],
+)
+def test_registries_and_repositories_are_checked(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidFileError):
+        load({"LOCKBUILD_CONFIG": str(file)})
+
+
+def test_a_quick_look_says_whether_a_table_can_be_there(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    environ = {"LOCKBUILD_CONFIG": str(file)}
+    assert not mentions(environ, "cache")
+    file.write_text('[pypi]\nindexes = ["https://a.example/simple"]\n')
+    assert not mentions(environ, "cache")
+    file.write_text('cache.read = ["registry.example/team/cache"]\n')
+    assert mentions(environ, "cache")
+    assert load(environ).cache.read == ["registry.example/team/cache"]
