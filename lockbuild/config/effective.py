@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lockbuild.config.credentials import netrc_path
+from lockbuild.config.docker import DockerCredentials
 from lockbuild.config.fields import Section
 from lockbuild.config.settings import Config
 from lockbuild.config.urls import redact
@@ -39,7 +40,9 @@ def effective(config: Config, environ: Mapping[str, str]) -> list[Setting]:
         *_or_else(config, "debian.allow-expired", "apt", config.accepts_expired),
         *_or_else(config, "pypi.indexes", "pip", config.pypi_indexes),
         *_or_else(config, "npm.registry", "npm", lambda: config.npm_registry("")),
-        *_network(config),
+        *_section(config, "network"),
+        *_section(config, "registries"),
+        *_section(config, "cache"),
         *(setting for index, host in enumerate(config.hosts) for setting in _table(f"hosts[{index}]", host)),
         *(
             setting
@@ -61,11 +64,12 @@ def _or_else(config: Config, key: str, program: Origin, ask: Callable[[], Value]
     yield Setting(key, _shown(value), "file" if given else program)
 
 
-def _network(config: Config) -> Iterator[Setting]:
-    given = config.network.model_fields_set
-    for name, field in type(config.network).model_fields.items():
-        value = getattr(config.network, name)
-        yield Setting(f"network.{field.alias or name}", value, "file" if name in given else "default")
+def _section(config: Config, table: str) -> Iterator[Setting]:
+    """Every value of a table that nothing but the file has."""
+    section = getattr(config, table)
+    for name, field in type(section).model_fields.items():
+        origin: Origin = "file" if name in section.model_fields_set else "default"
+        yield Setting(f"{table}.{field.alias or name}", getattr(section, name), origin)
 
 
 def _table(key: str, table: Section) -> Iterator[Setting]:
@@ -90,6 +94,9 @@ def _environment(config: Config, environ: Mapping[str, str]) -> Iterator[Setting
     netrc = netrc_path(environ)
     if netrc is not None:
         yield Setting("netrc", str(netrc), "environment" if environ.get("NETRC") else "default")
+    docker = DockerCredentials(environ).path
+    if docker.is_file():
+        yield Setting("docker", str(docker), "environment" if environ.get("DOCKER_CONFIG") else "default")
 
 
 def _proxy(value: str) -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockbuild.config import Config, DebianConfig, PypiConfig, load, mentions
+from lockbuild.config import CacheConfig, Config, DebianConfig, PypiConfig, load, mentions
+from lockbuild.config.effective import effective
 from lockbuild.config.urls import carries_secret, redact, redact_text
 from lockbuild.errors import InvalidFileError, UsageError
 
@@ -241,3 +242,15 @@ def test_a_quick_look_says_whether_a_table_can_be_there(tmp_path: Path) -> None:
     file.write_text('cache.read = ["registry.example/team/cache"]\n')
     assert mentions(environ, "cache")
     assert load(environ).cache.read == ["registry.example/team/cache"]
+
+
+def test_registries_caches_and_the_login_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"auths": {"registry.example": {"auth": "c2VjcmV0OnNlY3JldA=="}}}')
+    config = Config(cache=CacheConfig(read=["registry.example/team/cache"]))
+    shown = {
+        s.key: (s.value, s.origin) for s in effective(config, {"DOCKER_CONFIG": str(tmp_path), "PATH": ""})
+    }
+    assert shown["cache.read"] == (["registry.example/team/cache"], "file")
+    assert shown["cache.write"] == (None, "default")
+    assert shown["registries.plain-http"] == ([], "default")
+    assert shown["docker"] == (str(tmp_path / "config.json"), "environment")
