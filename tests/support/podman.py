@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -30,9 +31,17 @@ def private_podman() -> Iterator[EngineEndpoint]:
         *("system", "service", "--time", "0", f"unix://{socket}"),
     ]
     try:
-        log = directory / "log"
+        log, settings = directory / "log", directory / "containers.conf"
+        # Its own limits may be more than this machine lets root have; then no container starts.
+        settings.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
         with log.open("wb") as stream:
-            service = subprocess.Popen(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL)
+            service = subprocess.Popen(
+                command,
+                stdout=stream,
+                stderr=stream,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "CONTAINERS_CONF": str(settings)},
+            )
         try:
             environ = {"DOCKER_HOST": f"unix://{socket}"}
             limit = time.monotonic() + _START_SECONDS

@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 Machine = Literal["native", "i386"]
-SECONDS = 0.2
 MACHINE = platform.machine()
 
 # Takes the number in edi and six arguments of 32 bits from where rsi points; makes the call as a 32-bit program does.
@@ -43,11 +42,13 @@ _INT_80 = bytes.fromhex(
 
 @dataclass(frozen=True)
 class Question:
-    """A system call: its number on ``machine``, and arguments; those that are left out are -1."""
+    """A system call: its number on ``machine``, and arguments; those that are left out are -1. After ``seconds`` it
+    is taken to wait."""
 
     number: int
     arguments: list[int] = field(default_factory=list)
     machine: Machine = "native"
+    seconds: float = 0.2
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -82,7 +83,7 @@ def answer(question: Question) -> str:
         os.write(write, b"errno %d\n" % -result if -4096 < result < 0 else b"ok\n")
         os._exit(0)
     os.close(write)
-    ready = select.select([read], [], [], SECONDS)[0]
+    ready = select.select([read], [], [], question.seconds)[0]
     said = os.read(read, 64) if ready else b""
     os.close(read)
     if not ready:
