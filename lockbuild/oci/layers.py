@@ -195,14 +195,20 @@ def _file_chunks(path: Path) -> Iterator[bytes]:
 def _verified(
     chunks: Iterator[bytes] | Iterator[memoryview], layer: EncodedLayer, damaged: Callable[[], IntegrityError]
 ) -> Iterator[Buffer]:
+    from concurrent.futures import ThreadPoolExecutor
+
     hasher = hashlib.sha256()
     left = layer.size
-    for chunk in chunks:
-        left -= len(chunk)
-        hasher.update(chunk)
-        if left < 0 or (left == 0 and hasher.hexdigest() != layer.digest.hex):
-            raise damaged()
-        yield chunk
+    with ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
+        for chunk in chunks:
+            left -= len(chunk)
+            hashing = pool.submit(hasher.update, chunk)  # while it is written to wherever it goes
+            if left <= 0:
+                hashing.result()
+                if left < 0 or hasher.hexdigest() != layer.digest.hex:
+                    raise damaged()
+            yield chunk
+            hashing.result()
     if left:
         raise damaged()
 
