@@ -24,6 +24,7 @@ from lockbuild.resolve.debian.installed import Installed, additions
 from lockbuild.resolve.oci_image import LockedImage, image_of, with_pins
 from lockbuild.resolve.remembered import recall_resolution, recipe_digest, remember_resolution
 from lockbuild.resolve.target import release_of
+from lockbuild.transport.documents import kept_or_read
 
 UNKNOWN = "unknown"
 """What a pin says of what was looked for and is not there."""
@@ -31,10 +32,21 @@ UNKNOWN = "unknown"
 
 def package_list(image: LockedImage, context: ResolveContext) -> bytes | None:
     """The image's own list of packages; None where it has none. FetchError, IntegrityError for a layer."""
+    name = f"image/packages/{image.digest}"
+    return kept_or_read(context.http.documents, name, lambda: _remembered_list(image, context)) or None
+
+
+def _remembered_list(image: LockedImage, context: ResolveContext) -> bytes:
     key = Digest.of(f"package list\0{image.digest}".encode())
     known = context.store.recall(key)
     if known is not None and context.store.has_blob(known):
-        return context.store.verified_blob(known).read_bytes() or None
+        return context.store.verified_blob(known).read_bytes()
+    text = _found_list(image, context) or b""
+    context.store.remember(key, context.store.add_blob(text))
+    return text
+
+
+def _found_list(image: LockedImage, context: ResolveContext) -> bytes | None:
     found = LayerFiles(dpkg_status.DIRECTORY, dpkg_status.is_list, limit=dpkg_status.LIMIT)
     layers = list(zip(image.manifest.layers, image.config.diff_ids, strict=True))
     context.report(Note(f"looking for the list of packages in {image.reference}", "debug"))
@@ -47,9 +59,7 @@ def package_list(image: LockedImage, context: ResolveContext) -> bytes | None:
             dpkg_status.STATUS in found.found or found.is_decided(dpkg_status.DIRECTORY)
         ):
             break
-    text = dpkg_status.package_list(found.found)
-    context.store.remember(key, context.store.add_blob(text or b""))
-    return text
+    return dpkg_status.package_list(found.found)
 
 
 def with_packages(

@@ -32,6 +32,7 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
 from lockbuild.model.requests import ImageRoot
 from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.transport.documents import kept_or_read
 from lockbuild.transport.failures import NotFoundError
 
 _LARGEST_CONFIG = 8 << 20
@@ -143,10 +144,9 @@ def image_of(tree: LockedTree, sources: Sequence[Source], context: ResolveContex
     reference = Reference.parse(own[0].location.removeprefix("oci://"))
     assert reference.digest is not None, "the soundness of locks says so"
     if context.store.has_blob(reference.digest):
-        data = context.store.verified_blob(reference.digest).read_bytes()
-    else:
-        data = context.registries.manifest(reference).body
-    return _image(reference, data, None, context)
+        return _image(reference, context.store.verified_blob(reference.digest).read_bytes(), None, context)
+    found = _manifest(reference, context)
+    return _image(reference, found.body, found.media_type, context)
 
 
 def _images(
@@ -155,15 +155,13 @@ def _images(
     """The image for each platform, and the digest that the reference means."""
     pinned = _kept(name, asked, context)
     try:
-        top = context.registries.manifest(asked if pinned is None else asked.pinned(pinned))
+        top = _manifest(asked if pinned is None else asked.pinned(pinned), context)
     except NotFoundError as error:
         raise ResolveError(
             f"the registry has no {asked} ({error.what})",
             on=f"{name}.image.reference",
             hint="look at its spelling; many registries say so, too, to whoever may not see it (`docker login`)",
         ) from error
-    if asked.digest is not None and top.digest != asked.digest:
-        raise IntegrityError(f"the registry gave {top.digest}", on=str(asked))
     if top.media_type not in INDEX_TYPES:
         image = _image(asked.at(top.digest), top.body, top.media_type, context)
         for platform in platforms:
@@ -193,7 +191,7 @@ def _kept(name: str, asked: Reference, context: ResolveContext) -> Digest | None
 
 
 def _entry(asked: Reference, entry: Descriptor, context: ResolveContext) -> LockedImage:
-    found = context.registries.manifest(asked.at(entry.digest))
+    found = _manifest(asked.at(entry.digest), context)
     if len(found.body) != entry.size:
         raise IntegrityError(
             f"its manifest {entry.digest} has {len(found.body)} bytes, the index says {entry.size}",
@@ -202,14 +200,45 @@ def _entry(asked: Reference, entry: Descriptor, context: ResolveContext) -> Lock
     return _image(asked.at(entry.digest), found.body, found.media_type, context)
 
 
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """A manifest or index as it came, which has ``digest``."""
+
+    media_type: str
+    body: bytes
+    digest: Digest
+
+
+def _manifest(reference: Reference, context: ResolveContext) -> _Manifest:
+    """What the registry has there, or had where it was read for a site without a network."""
+
+    def read() -> bytes:
+        found = context.registries.manifest(reference)
+        return found.media_type.encode() + b"\n" + found.body
+
+    data = kept_or_read(context.http.documents, f"image/manifest/{reference}", read)
+    media_type, _, body = data.partition(b"\n")
+    found = _Manifest(media_type.decode("utf-8", "replace"), body, Digest.of(body))
+    if reference.digest not in (None, found.digest):
+        raise IntegrityError(f"the manifest that came has the digest {found.digest}", on=str(reference))
+    return found
+
+
 def _image(reference: Reference, data: bytes, media_type: str | None, context: ResolveContext) -> LockedImage:
     on = str(reference)
     manifest = read_manifest(data, media_type, on=on)
     context.store.add_blob(data)
     digest = manifest.config.digest
-    if not context.store.has_blob(digest):
-        context.store.add_blob(context.registries.blob_bytes(reference, digest, limit=_LARGEST_CONFIG))
-    config = read_config(context.store.verified_blob(digest).read_bytes(), manifest, on=on)
+
+    def read() -> bytes:
+        if context.store.has_blob(digest):
+            return context.store.verified_blob(digest).read_bytes()
+        return context.registries.blob_bytes(reference, digest, limit=_LARGEST_CONFIG)
+
+    text = kept_or_read(context.http.documents, f"image/config/{digest}", read)
+    if context.store.add_blob(text) != digest:
+        raise IntegrityError("the configuration that came is another one", on=f"{reference.name}@{digest}")
+    config = read_config(text, manifest, on=on)
     return LockedImage(reference, len(data), manifest, config)
 
 

@@ -266,7 +266,7 @@ def test_each_platform_out_of_an_index(world: TinyWorld, based: Based, hub: Regi
     repository = reference[1].partition("/")[2]
     pinned = push_index(hub.host, repository, [other, own], "1.0", docker=docker)
     world.edit("toolchain.toml", f'["{PLATFORM}"]', '["linux/amd64", "linux/arm64"]')
-    world.run("build") if (world.project / "lockbuild.lock").exists() else world.run("lock")
+    world.run("lock")
     lock = lock_of(world)
     bases = {tree["platform"]: tree for tree in lock["trees"] if tree["name"] == "base"}
     assert bases.keys() == {"linux/amd64", "linux/arm64"}
@@ -675,3 +675,23 @@ def test_an_image_of_another_distribution_says_its_python(world: TinyWorld, base
     assert chosen in (world.project / "lockbuild.lock").read_text()
     world.edit("toolchain.toml", "[base.image]\n", '[base.image]\npython = "3.13"\n')
     assert "CPython 3.13.0" in world.run("lock", status=2).err
+
+
+def test_a_site_without_a_network_locks_it_again(
+    world: TinyWorld, debian: Callable[..., Image], hub: Registry, tmp_path: Path
+) -> None:
+    """A bundle for that has what the registry said, and the image's list of packages."""
+    debian("cow")
+    world.run("lock", "--materialise")
+    text = (world.project / "lockbuild.lock").read_text()
+    bundle = tmp_path / "site.bundle"
+    world.run("bundle", "create", "--for", "offline-lock", "-o", bundle)
+    there = tmp_path / "there"
+    world.run("bundle", "load", bundle, store=there)
+    world.edit("toolchain.toml", f"{hub.host}/", "registry.invalid/")
+    failed = world.run("lock", "--offline", store=there, status=4)
+    assert "registry.invalid" in failed.err
+    world.edit("toolchain.toml", "registry.invalid/", f"{hub.host}/")
+    world.run("lock", "--offline", "--upgrade", "base", store=there)
+    assert (world.project / "lockbuild.lock").read_text() == text
+    world.run("build", "--offline", store=there)

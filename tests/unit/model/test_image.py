@@ -11,7 +11,6 @@ from lockbuild.errors import IntegrityError, ResolveError
 from lockbuild.model.image import read_config, read_index, read_manifest
 from lockbuild.model.platform import Platform
 from tests.support.images import (
-    DOCKER_MANIFEST,
     OCI_MANIFEST,
     Layer,
     described,
@@ -121,4 +120,3 @@ def test_a_configuration_of_another_image() -> None:
         read_config(other.blobs[str(another.config.digest)], manifest, on="x")
     with pytest.raises(IntegrityError, match="rootfs"):
         read_config(b'{"os": "linux", "architecture": "amd64"}', manifest, on="x")
-    assert DOCKER_MANIFEST != OCI_MANIFEST
