@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cache, cold_sync, image_load, memory, no_op, sandboxed_build, trees
+from benchmarks import bundle, cache, cold_sync, image_load, memory, no_op, sandboxed_build, trees
 from benchmarks.site import Site, site
 from benchmarks.table import Row, read, render
 
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[Site], Iterator[Row]]] = {
     "memory": memory.run,
     "sync": cold_sync.run,
     "image": image_load.run,
+    "bundle": bundle.run,
     "cache": cache.run,
 }
 _RESULTS = Path(__file__).parent / "results"

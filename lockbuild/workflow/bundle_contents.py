@@ -43,7 +43,7 @@ from lockbuild.workflow.workspace import Workspace
 if TYPE_CHECKING:
     from lockbuild.store import Store
 
-_SHRINKS = {"none": 1.0, "gzip": 0.36, "zstd": 0.33}
+_SHRINKS = {"none": 1.0, "gzip": 0.33, "zstd": 0.3}
 """What layers of toolchains come to, for the forecast."""
 
 
