@@ -9,18 +9,20 @@ This is not for archives of others: those are read by `extract`.
 """
 
 # Names are bytes here, which pathlib does not take.
-# ruff: noqa: PTH102, PTH211
+# ruff: noqa: PTH101, PTH102, PTH211
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from lockbuild.archive import ustar
 from lockbuild.errors import IntegrityError, storage_error
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_EPOCH = (0, 0)
 _MAX_HEADER = 1 << 20
 _MAX_NAME = 64 << 10
 
@@ -30,10 +32,11 @@ def read_canonical_tar(chunks: Iterator[bytes], destination: Path, *, name: str)
 
     ``name`` is what messages call it. Streams; holds one chunk and the names of directories. IntegrityError for
     whatever is not exactly a canonical tar (what was written until then stays), FetchError where the file system
-    refuses.
+    refuses. What stands there in the end has the modes and times that the tar says.
     """
     source = _Source(chunks, name)
     root = os.fsencode(destination) + b"/"
+    modes = _Modes.here()
     directories: set[bytes] = {b""}
     last = b""
     try:
@@ -45,18 +48,44 @@ def read_canonical_tar(chunks: Iterator[bytes], destination: Path, *, name: str)
             _check_name(source, path, directories)
             if kind == b"5":
                 os.mkdir(root + path, 0o755)
+                modes.directory(root + path)
                 directories.add(path)
             elif kind == b"2":
                 if not target or b"\0" in target:
                     raise source.refuse("the target of a link is empty or has a NUL byte", path)
                 os.symlink(target, root + path)
+                os.utime(root + path, ns=_EPOCH, follow_symlinks=False)
             else:
-                _write_file(source, root + path, size, executable)
+                _write_file(source, root + path, size, executable, modes)
+        for path in directories:
+            os.utime(root + path, ns=_EPOCH)
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
             raise source.refuse(f"an entry cannot be made: {error.strerror}", last) from error
         raise storage_error(error, "cannot unpack", on=f"{name}: {os.fsdecode(last)}") from error
     source.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Modes:
+    """What has to be done for entries to have the modes of a canonical tar: nothing, under the usual umask."""
+
+    umask: int
+
+    @classmethod
+    def here(cls) -> _Modes:
+        with Path("/proc/self/status").open("rb") as status:
+            found = [line.split()[1] for line in status if line.startswith(b"Umask:")]
+        return cls(int(found[0], 8) if found else 0o777)
+
+    def directory(self, path: bytes) -> None:
+        if self.umask & 0o755:
+            os.chmod(path, 0o755)  # noqa: S103
+
+    def file(self, descriptor: int, executable: bool) -> None:
+        mode = 0o755 if executable else 0o644
+        if self.umask & mode:
+            os.fchmod(descriptor, mode)
 
 
 class _Source:
@@ -172,7 +201,7 @@ def _check_name(source: _Source, path: bytes, directories: set[bytes]) -> None:
         raise source.refuse("an entry stands below what is not a directory of it", path)
 
 
-def _write_file(source: _Source, path: bytes, size: int, executable: bool) -> None:
+def _write_file(source: _Source, path: bytes, size: int, executable: bool, modes: _Modes) -> None:
     descriptor = os.open(path, _CREATE, 0o755 if executable else 0o644)
     try:
         left = size
@@ -181,8 +210,8 @@ def _write_file(source: _Source, path: bytes, size: int, executable: bool) -> No
             left -= len(piece)
             while piece:
                 piece = piece[os.write(descriptor, piece) :]
-        if executable:
-            os.fchmod(descriptor, 0o755)  # whatever the umask; the store sets all other modes
+        modes.file(descriptor, executable)
+        os.utime(descriptor, ns=_EPOCH)
     finally:
         os.close(descriptor)
     pad = ustar.padding(size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, cast
 
@@ -26,8 +26,15 @@ _MOST_RATIO = 1000
 
 
 @contextmanager
-def decompress(chunks: Iterator[bytes], *, name: str, limit: int = LIMIT) -> Iterator[Iterator[bytes]]:
-    """The bytes that ``chunks`` (plain, gzip or zstd) stand for, in pieces.
+def decompress(
+    chunks: Iterator[bytes],
+    *,
+    name: str,
+    limit: int = LIMIT,
+    seen: Callable[[bytes], object] | None = None,
+) -> Iterator[Iterator[bytes]]:
+    """The bytes that ``chunks`` (plain, gzip or zstd) stand for, in pieces; ``seen`` gets each before, in the thread
+    that decompresses.
 
     IntegrityError, from the iterator, where they are damaged, cut short or followed by something else; where they
     become more than ``limit`` bytes; and where they become more than a GiB that is a thousand times what was read.
@@ -39,11 +46,7 @@ def decompress(chunks: Iterator[bytes], *, name: str, limit: int = LIMIT) -> Ite
         first += chunk
         if len(first) >= 4:
             break
-    plain = _bounded(_pieces(counter, first, name), counter, name, limit)
-    if not first.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
-        yield plain
-        return
-    reader = _Ahead(plain)
+    reader = _Ahead(_bounded(_pieces(counter, first, name), counter, name, limit), seen)
     try:
         yield reader.pieces()
     finally:
@@ -151,7 +154,8 @@ def _bounded(pieces: Iterator[bytes], counter: _Counter, name: str, limit: int) 
 class _Ahead:
     """Runs an iterator in a thread, a few pieces ahead of who takes them."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes], seen: Callable[[bytes], object] | None) -> None:
+        self._seen = seen
         self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(_AHEAD)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(pieces,), name="decompress", daemon=True)
@@ -176,6 +180,8 @@ class _Ahead:
     def _run(self, pieces: Iterator[bytes]) -> None:
         try:
             for piece in pieces:
+                if self._seen is not None:
+                    self._seen(piece)
                 self._queue.put(piece)
                 if self._closed.is_set():
                     return

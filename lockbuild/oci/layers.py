@@ -167,17 +167,18 @@ def decode(
             yield chunk
 
     try:
+        hasher = hashlib.sha256()
         with store.new_tree() as tree:
-            with decompress(counted(), name=shown, limit=limit) as chunks:
+            with decompress(counted(), name=shown, limit=limit, seen=hasher.update) as chunks:
                 read_canonical_tar(chunks, tree.path, name=shown)
-            try:
-                tree.commit(diff_id)
-            except IntegrityError as error:
+            if hasher.hexdigest() != diff_id.hex:
                 raise IntegrityError(
-                    f"it unpacks to another tree than it should: {error.what}",
+                    f"it unpacks to another tree than it should: "
+                    f"the tree came out as sha256:{hasher.hexdigest()}, but {diff_id} is recorded",
                     on=shown,
                     hint="it was damaged, or is another layer under a false name; get it again",
-                ) from error
+                )
+            tree.commit_read(diff_id)
     finally:
         report(Finished(task))
 

@@ -53,21 +53,33 @@ class StagingTree:
                     hint="something that went into it is not what was locked; "
                     "if that is intended, lock again",
                 )
-            target = self._layout.tree(digest)
             if synced is not None:
                 synced.result()
-            elif target.exists():
+            elif self._layout.tree(digest).exists():
                 return digest
             else:
                 sync_filesystem(self.path)
-            try:
-                self.path.rename(target)
-            except OSError as error:
-                # Somebody else has made the same tree meanwhile: theirs is as good.
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-            sync_directory(target.parent)
+            self._name(digest)
         return digest
+
+    def commit_read(self, digest: Digest) -> None:
+        """The same for a tree that `lockbuild.archive.canonical_reader` made out of its canonical tar, whose bytes
+        had that digest: it is as they say, and need not be read again."""
+        with storing("cannot store a tree", self.path):
+            make_canonical(os.fsencode(self.path), self.path.lstat())
+            if not self._layout.tree(digest).exists():
+                sync_filesystem(self.path)
+                self._name(digest)
+
+    def _name(self, digest: Digest) -> None:
+        target = self._layout.tree(digest)
+        try:
+            self.path.rename(target)
+        except OSError as error:
+            # Somebody else has made the same tree meanwhile: theirs is as good.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        sync_directory(target.parent)
 
 
 @contextmanager

@@ -117,6 +117,19 @@ def test_everything_is_there_afterwards(small: SmallBundle, site: Site) -> None:
     )
 
 
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_trees_are_the_same_under_any_umask(small: SmallBundle, site: Site, umask: int) -> None:
+    """They were not read again when they got their names, so here they are."""
+    site.store.add_blob(b"so that the store's own directories are there")
+    before = os.umask(umask)
+    try:
+        site.load(small.data)
+    finally:
+        os.umask(before)
+    for tree in small.contents.trees:
+        assert site.store.tree_damage(tree.digest, thorough=True) is None
+
+
 def test_layers_are_not_kept_beside_their_trees(small: SmallBundle, site: Site) -> None:
     site.load(small.data)
     kept = {path.name for path in (site.store.root / "blobs/sha256").iterdir()}
