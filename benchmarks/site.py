@@ -138,7 +138,7 @@ def _copy(name: str, project: Path) -> None:
         toolchain["base"]["debian"]["packages"].extend(MORE_PACKAGES)
     if name in ("tools", "changed"):
         for tool in MORE_TOOLS:
-            older = "<6.0.2" if name == "changed" and tool == "pyyaml" else ""
+            older = "<1.9" if name == "changed" and tool == "meson" else ""
             toolchain["tools"][tool] = {"from": "pypi", "requirement": tool + older}
     (project / "toolchain.toml").write_text(tomlkit.dumps(toolchain))
     manifest["project"]["toolchain"] = "./toolchain.toml"
