@@ -14,8 +14,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn, cast
 
+from lockbuild.archive.tarheaders import checked_headers
 from lockbuild.archive.treewriter import LIMIT, TreeWriter
 from lockbuild.errors import IntegrityError, storage_error
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     import tarfile
     import zipfile
 
-_MAX_HEADER = 1 << 20
-"""A long name or pax header of more than this is an attack on memory, not a name."""
 _READ = 1 << 20
 _BUFFER = 32 << 10
 """`tarfile` moves what is left of its buffer at every read: a large one makes it three times slower."""
@@ -139,35 +138,22 @@ def tar_members(stream: BinaryIO, origin: str) -> Iterator[tuple[tarfile.TarFile
     """
     import tarfile
 
-    ended = False
+    def refuse(why: str) -> NoReturn:
+        raise _damaged(origin, why)
 
-    class Header(tarfile.TarInfo):
-        """Looks at each header block before `tarfile` acts on it."""
-
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
-            nonlocal ended
-            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
-                ended = True
-            header = super().frombuf(buf, encoding, errors)
-            if header.size < 0:
-                raise _damaged(origin, "an entry has a negative size")
-            if header.type in _EXTENSIONS and header.size > _MAX_HEADER:
-                raise _damaged(origin, "an entry has a header of more than a megabyte")
-            return header
-
+    header, ended = checked_headers(refuse)
     with tarfile.open(
         fileobj=stream,
         mode="r|",
         bufsize=_BUFFER,
         encoding="utf-8",
         errors="surrogateescape",
-        tarinfo=Header,
+        tarinfo=header,
     ) as archive:
         while (member := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined]  # else it keeps all
             yield archive, member
-        if not ended:
+        if not ended():
             raise _damaged(origin, "it is cut short: it lacks the blocks that end a tar")
         _drain(stream, origin)
 
@@ -182,9 +168,6 @@ def unpack_zip(path: Path, writer: TreeWriter, *, strip: int = 0, below: str = "
             name = kept.name(item.filename.encode("utf-8", "surrogateescape"))
             if name is not None:
                 _unpack_item(archive, item, name, writer)
-
-
-_EXTENSIONS = (b"L", b"K", b"x", b"X", b"g")
 
 
 def _unpack_member(

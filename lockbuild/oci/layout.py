@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from lockbuild.archive import ustar
+from lockbuild.archive.tarheaders import checked_headers
 from lockbuild.errors import IntegrityError, storage_error
 from lockbuild.model.digest import Digest
 
@@ -35,7 +36,6 @@ MAX_JSON = 16 << 20
 """Bytes that an index, a manifest or a configuration may have."""
 _CHUNK = 1 << 20
 _BUFFER = 128 << 10
-_MAX_HEADER = 1 << 20
 
 Write = Callable[["Buffer"], None]
 
@@ -314,28 +314,15 @@ def _tar(stream: BinaryIO, mode: str, name: str) -> Iterator[tuple[tarfile.TarFi
     """The tar, and whether its end was seen. Turns what `tarfile` raises into errors that name the layout."""
     import tarfile
 
-    ended = False
+    def refuse(why: str) -> NoReturn:
+        raise _refusal(name, why)
 
-    class Header(tarfile.TarInfo):
-        """Looks at each header block before `tarfile` acts on it."""
-
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
-            nonlocal ended
-            if len(buf) == tarfile.BLOCKSIZE and not any(buf):
-                ended = True
-            header = super().frombuf(buf, encoding, errors)
-            if header.size < 0:
-                raise _refusal(name, "a file has a negative size")
-            if header.type in (b"L", b"K", b"x", b"X", b"g") and header.size > _MAX_HEADER:
-                raise _refusal(name, "an entry has a header of more than a megabyte")
-            return header
-
+    header, ended = checked_headers(refuse)
     try:
         with tarfile.open(
-            fileobj=stream, mode=mode, bufsize=_BUFFER, tarinfo=Header, errors="surrogateescape"
+            fileobj=stream, mode=mode, bufsize=_BUFFER, tarinfo=header, errors="surrogateescape"
         ) as archive:  # type: ignore[call-overload]
-            yield archive, lambda: ended
+            yield archive, ended
     except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
         raise _refusal(name, f"it is no tar, or a damaged one: {error}") from error
 
