@@ -83,9 +83,12 @@ def write_canonical_tar(root: Path, out: BinaryIO, *, only: str | None = None) -
             rest = rest[out.write(rest) :]
 
 
-def canonical_chunks(root: Path, *, only: str | None = None) -> Iterator[memoryview]:
-    """The same as pieces of at most 4 MiB, each of which is good until the next one is asked for."""
-    entries = scan(root)
+def canonical_chunks(
+    root: Path, *, only: str | None = None, entries: Sequence[Entry] | None = None
+) -> Iterator[memoryview]:
+    """The same as pieces of at most 4 MiB, each of which is good until the next one is asked for. ``entries`` are what
+    `scan` found, where that was done already."""
+    entries = scan(root) if entries is None else entries
     if only is not None:
         entries = _only(entries, os.fsencode(only).strip(b"/"))
     buffer = memoryview(bytearray(_CHUNK))

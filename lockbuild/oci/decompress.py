@@ -10,7 +10,7 @@ import queue
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, cast
 
 from lockbuild.archive.treewriter import LIMIT
@@ -33,8 +33,8 @@ def decompress(
     limit: int = LIMIT,
     seen: Callable[[bytes], object] | None = None,
 ) -> Iterator[Iterator[bytes]]:
-    """The bytes that ``chunks`` (plain, gzip or zstd) stand for, in pieces; ``seen`` gets each before, in the thread
-    that decompresses.
+    """The bytes that ``chunks`` (plain, gzip or zstd) stand for, in pieces; ``seen`` gets each before, in a thread of
+    its own.
 
     IntegrityError, from the iterator, where they are damaged, cut short or followed by something else; where they
     become more than ``limit`` bytes; and where they become more than a GiB that is a thousand times what was read.
@@ -46,11 +46,13 @@ def decompress(
         first += chunk
         if len(first) >= 4:
             break
-    reader = _Ahead(_bounded(_pieces(counter, first, name), counter, name, limit), seen)
-    try:
+    with ExitStack() as stages:
+        reader = _Ahead(_bounded(_pieces(counter, first, name), counter, name, limit))
+        stages.callback(reader.close)
+        if seen is not None:
+            reader = _Ahead(_shown(reader.pieces(), seen))
+            stages.callback(reader.close)
         yield reader.pieces()
-    finally:
-        reader.close()
 
 
 def _pieces(rest: Iterator[bytes], first: bytes, name: str) -> Iterator[bytes]:
@@ -104,6 +106,12 @@ def _unzstd(rest: Iterator[bytes], first: bytes, name: str) -> Iterator[bytes]:
         raise _damaged(name, str(error)) from error
 
 
+def _shown(pieces: Iterator[bytes], seen: Callable[[bytes], object]) -> Iterator[bytes]:
+    for piece in pieces:
+        seen(piece)
+        yield piece
+
+
 class _Reader:
     """The pieces as a file."""
 
@@ -154,8 +162,7 @@ def _bounded(pieces: Iterator[bytes], counter: _Counter, name: str, limit: int) 
 class _Ahead:
     """Runs an iterator in a thread, a few pieces ahead of who takes them."""
 
-    def __init__(self, pieces: Iterator[bytes], seen: Callable[[bytes], object] | None) -> None:
-        self._seen = seen
+    def __init__(self, pieces: Iterator[bytes]) -> None:
         self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(_AHEAD)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(pieces,), name="decompress", daemon=True)
@@ -180,8 +187,6 @@ class _Ahead:
     def _run(self, pieces: Iterator[bytes]) -> None:
         try:
             for piece in pieces:
-                if self._seen is not None:
-                    self._seen(piece)
                 self._queue.put(piece)
                 if self._closed.is_set():
                     return

@@ -21,7 +21,7 @@ from lockbuild.errors import IntegrityError
 from lockbuild.events import Advanced, Finished, Reporter, Started, silent
 from lockbuild.model.digest import Digest
 from lockbuild.oci.encoders import COMPRESSIONS, MEDIA_TYPES, Compression, begin, encoder
-from lockbuild.oci.sizes import layer_size
+from lockbuild.oci.sizes import entries, layer_size
 from lockbuild.store import Store
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def encode(
     left = total
     try:
         with store.new_blob() as blob:
-            for chunk in canonical_chunks(root):
+            for chunk in canonical_chunks(root, entries=entries(diff_id, root)):
                 left -= len(chunk)
                 if left < 0:
                     break
@@ -169,8 +169,11 @@ def decode(
     try:
         hasher = hashlib.sha256()
         with store.new_tree() as tree:
-            with decompress(counted(), name=shown, limit=limit, seen=hasher.update) as chunks:
-                read_canonical_tar(chunks, tree.path, name=shown)
+            with (
+                decompress(counted(), name=shown, limit=limit, seen=hasher.update) as chunks,
+                tree.syncing() as wrote,
+            ):
+                read_canonical_tar(_told(chunks, wrote), tree.path, name=shown)
             if hasher.hexdigest() != diff_id.hex:
                 raise IntegrityError(
                     f"it unpacks to another tree than it should: "
@@ -181,6 +184,13 @@ def decode(
             tree.commit_read(diff_id)
     finally:
         report(Finished(task))
+
+
+def _told(chunks: Iterator[bytes], wrote: Callable[[int], None]) -> Iterator[bytes]:
+    """The pieces, each counted when the one before was written."""
+    for chunk in chunks:
+        wrote(len(chunk))
+        yield chunk
 
 
 def _key(diff_id: Digest, compression: Compression) -> Digest:

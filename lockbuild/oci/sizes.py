@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from lockbuild.archive import canonical, ustar
 from lockbuild.model.digest import Digest
+
+
+@lru_cache(maxsize=8)
+def entries(digest: Digest, root: Path) -> Sequence[canonical.Entry]:
+    """The entries of the tree ``digest``, which is unpacked at ``root``: to be asked for again soon, or not at all."""
+    return canonical.scan(root)
 
 
 @lru_cache(maxsize=256)
@@ -17,7 +24,7 @@ def layer_size(digest: Digest, root: Path) -> int:
     Reads names and sizes of the files, no contents; once for each tree in a process.
     """
     size = len(ustar.END)
-    for name, status in canonical.scan(root):
+    for name, status in entries(digest, root):
         if stat.S_ISREG(status.st_mode):
             head = ustar.file_header(name, status.st_size, executable=False)
             size += status.st_size + ustar.padding(status.st_size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from lockbuild.store.durable import filling, storing, sync_directory, sync_files
 from lockbuild.store.layout import Layout
 from lockbuild.store.staging import staging
 
+_MUCH = 128 << 20
+"""Bytes that the disk may begin to write while more come."""
 _SMALL = 64 << 20
 """Bytes that are hashed in less time than the disk may take to write what others wrote."""
 
@@ -61,6 +63,27 @@ class StagingTree:
                 sync_filesystem(self.path)
             self._name(digest)
         return digest
+
+    @contextmanager
+    def syncing(self) -> Iterator[Callable[[int], None]]:
+        """Bring to the disk, while the body goes on, what it has written: it says how many bytes more that are."""
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
+            running: Future[None] | None = None
+            written = 0
+
+            def wrote(size: int) -> None:
+                nonlocal running, written
+                written += size
+                if written >= _MUCH and (running is None or running.done()):
+                    written = 0
+                    running = pool.submit(sync_filesystem, self.path)
+
+            yield wrote
+            if running is not None:
+                with storing("cannot store a tree", self.path):
+                    running.result()
 
     def commit_read(self, digest: Digest) -> None:
         """The same for a tree that `lockbuild.archive.canonical_reader` made out of its canonical tar, whose bytes

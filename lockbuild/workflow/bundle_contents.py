@@ -29,13 +29,9 @@ from lockbuild.oci.encoders import Compression, encoder
 from lockbuild.oci.layers import EncodedLayer, encode
 from lockbuild.oci.sizes import layer_size
 from lockbuild.store.sources import source_blob
-from lockbuild.transport.git_kept import RecordingRepositories
 from lockbuild.workflow.bundle_needs import Needs, With, needs
-from lockbuild.workflow.consistency import check_consistency
-from lockbuild.workflow.documents import RecordedDocuments
 from lockbuild.workflow.image import compressed_image
 from lockbuild.workflow.project import Project
-from lockbuild.workflow.resolving import LockOptions, resolve_all
 from lockbuild.workflow.sync import Synced
 from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import Workspace
@@ -210,6 +206,11 @@ def _documents(
 ) -> list[Document]:
     """What is read to resolve all of the manifest, as it is today. What nobody publishes a digest of stays as it is
     locked."""
+    from lockbuild.transport.git_kept import RecordingRepositories
+    from lockbuild.workflow.consistency import check_consistency
+    from lockbuild.workflow.documents import RecordedDocuments
+    from lockbuild.workflow.resolving import LockOptions, resolve_all
+
     recorder = RecordedDocuments(workspace.store)
     recording = replace(workspace, recorder=recorder)
     workspace.report(Note("reading everything that resolving needs"))

@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class Output:
         names = [f"{target.name}.{head.number:03}" for head in heads] if heads else [target.name]
         self.files = [target.parent / name for name in names]
         self._exits = exits
+        self._pool = exits.enter_context(ThreadPoolExecutor(1, thread_name_prefix="hash"))
         self._temporary: list[tuple[Path, int]] = []
         self._begin()
 
@@ -46,7 +48,7 @@ class Output:
     def write(self, data: Buffer) -> None:
         """Append ``data``."""
         view = memoryview(data).cast("B")
-        self._hasher.update(view)
+        hashing = self._pool.submit(self._hasher.update, view)  # on another core, while it is written
         while self._heads and len(view) > self._left:
             piece, view = view[: self._left], view[self._left :]
             self._put(piece)
@@ -54,6 +56,7 @@ class Output:
             self._left = self._heads[len(self._temporary)].length
             self._begin()
         self._put(view)
+        hashing.result()
 
     def commit(self) -> None:
         """Bring it to the disk and give it its name."""

@@ -97,7 +97,8 @@ def run(call: Call) -> ExitStatus:
 
 def _create(call: Call) -> ExitStatus:
     from lockbuild.oci.bundle_text import amount
-    from lockbuild.workflow.bundle import BundleOptions, create
+    from lockbuild.workflow.bundle import create
+    from lockbuild.workflow.bundle_contents import BundleOptions
     from lockbuild.workflow.project import load_lock
 
     arguments = call.arguments
