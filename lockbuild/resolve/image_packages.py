@@ -7,6 +7,7 @@ found is remembered in the store by the digest of the image's manifest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lockbuild.archive import dpkg_status
 from lockbuild.archive.layer_files import LayerFiles
@@ -21,7 +22,7 @@ from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.debian.archive import Indexes, read_indexes
 from lockbuild.resolve.debian.base import add_package, index_of, index_paths
 from lockbuild.resolve.debian.installed import Installed, additions
-from lockbuild.resolve.oci_image import LockedImage, image_of, with_pins
+from lockbuild.resolve.locked_image import LockedImage, image_of
 from lockbuild.resolve.remembered import recall_resolution, recipe_digest, remember_resolution
 from lockbuild.resolve.target import release_of
 from lockbuild.transport.documents import kept_or_read
@@ -117,7 +118,7 @@ def looked_into(resolution: Resolution, context: ResolveContext) -> Resolution:
                 "python": release_of(python, 3) or UNKNOWN,
                 "glibc": release_of(packages.get("libc6"), 2) or UNKNOWN,
             }
-    return with_pins(resolution, pins) if pins else resolution
+    return _with_pins(resolution, pins) if pins else resolution
 
 
 def _on_top(
@@ -168,3 +169,11 @@ def _chosen(
 def _platform(tree: LockedTree) -> Platform:
     assert tree.platform != "any", "the schema of locks and the resolver give a base its platform"
     return tree.platform
+
+
+def _with_pins(resolution: Resolution, pins: dict[str, dict[str, str]]) -> Resolution:
+    """The same with more pins, by tree id; those that are there stay."""
+    trees = [
+        tree.model_copy(update={"pins": {**pins.get(tree.id, {}), **tree.pins}}) for tree in resolution.trees
+    ]
+    return replace(resolution, trees=tuple(trees))

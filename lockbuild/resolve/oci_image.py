@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lockbuild.environment.compose import FIXED_VARIABLES
@@ -21,10 +20,7 @@ from lockbuild.model.image import (
     INDEX_TYPES,
     Descriptor,
     ImageConfig,
-    ImageManifest,
-    read_config,
     read_index,
-    read_manifest,
     repeated,
 )
 from lockbuild.model.lock import LockedTree, Source
@@ -32,10 +28,10 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
 from lockbuild.model.requests import ImageRoot
 from lockbuild.resolve.context import Resolution, ResolveContext
-from lockbuild.transport.documents import kept_or_read
+from lockbuild.resolve.image_packages import with_packages
+from lockbuild.resolve.locked_image import LockedImage, manifest_at, read_image
 from lockbuild.transport.failures import NotFoundError
 
-_LARGEST_CONFIG = 8 << 20
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PERSONAL = frozenset(
     {"HOME", "HOSTNAME", "LOGNAME", "MAIL", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "USER", "_"}
@@ -43,22 +39,6 @@ _PERSONAL = frozenset(
 _PROXY = re.compile(r"(?:https?|ftp|all|no|rsync)_proxy", re.I)
 _SECRET = re.compile(r"token|passw|secret|credential|(?:api|access|private|signing)_?key", re.I)
 _OUT = re.compile(r"\$(?:OUT\b|\{OUT\})")
-
-
-@dataclass(frozen=True, slots=True)
-class LockedImage:
-    """An image of one platform: its ``reference`` is pinned to its manifest, which ``size`` bytes are."""
-
-    reference: Reference
-    size: int
-    manifest: ImageManifest
-    config: ImageConfig
-
-    @property
-    def digest(self) -> Digest:
-        """The digest of its manifest."""
-        assert self.reference.digest is not None, "it is made so"
-        return self.reference.digest
 
 
 def resolve(
@@ -91,8 +71,6 @@ def resolve(
     resolution = Resolution(tuple(trees), tuple(sources.values()))
     if request.debian is None or not request.debian.packages:
         return resolution
-    from lockbuild.resolve.image_packages import with_packages
-
     return with_packages(name, request.debian, resolution, images, context)
 
 
@@ -136,26 +114,13 @@ def moved(before: Resolution, after: Resolution) -> list[str]:
     return list(found)
 
 
-def image_of(tree: LockedTree, sources: Sequence[Source], context: ResolveContext) -> LockedImage:
-    """The image that ``tree`` is locked to."""
-    own = [source for source in sources if source.is_image_manifest and tree.id in source.trees]
-    if len(own) != 1:
-        raise ResolveError("the lock does not say which image it is", on=tree.id, hint="lock it again")
-    reference = Reference.parse(own[0].location.removeprefix("oci://"))
-    assert reference.digest is not None, "the soundness of locks says so"
-    if context.store.has_blob(reference.digest):
-        return _image(reference, context.store.verified_blob(reference.digest).read_bytes(), None, context)
-    found = _manifest(reference, context)
-    return _image(reference, found.body, found.media_type, context)
-
-
 def _images(
     name: str, asked: Reference, platforms: Sequence[Platform], context: ResolveContext
 ) -> tuple[dict[Platform, LockedImage], Digest]:
     """The image for each platform, and the digest that the reference means."""
     pinned = _kept(name, asked, context)
     try:
-        top = _manifest(asked if pinned is None else asked.pinned(pinned), context)
+        top = manifest_at(asked if pinned is None else asked.pinned(pinned), context)
     except NotFoundError as error:
         raise ResolveError(
             f"the registry has no {asked} ({error.what})",
@@ -163,7 +128,7 @@ def _images(
             hint="look at its spelling; many registries say so, too, to whoever may not see it (`docker login`)",
         ) from error
     if top.media_type not in INDEX_TYPES:
-        image = _image(asked.at(top.digest), top.body, top.media_type, context)
+        image = read_image(asked.at(top.digest), top.body, top.media_type, context)
         for platform in platforms:
             _require(image, platform, asked)
         return dict.fromkeys(platforms, image), top.digest
@@ -191,55 +156,13 @@ def _kept(name: str, asked: Reference, context: ResolveContext) -> Digest | None
 
 
 def _entry(asked: Reference, entry: Descriptor, context: ResolveContext) -> LockedImage:
-    found = _manifest(asked.at(entry.digest), context)
+    found = manifest_at(asked.at(entry.digest), context)
     if len(found.body) != entry.size:
         raise IntegrityError(
             f"its manifest {entry.digest} has {len(found.body)} bytes, the index says {entry.size}",
             on=str(asked),
         )
-    return _image(asked.at(entry.digest), found.body, found.media_type, context)
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    """A manifest or index as it came, which has ``digest``."""
-
-    media_type: str
-    body: bytes
-    digest: Digest
-
-
-def _manifest(reference: Reference, context: ResolveContext) -> _Manifest:
-    """What the registry has there, or had where it was read for a site without a network."""
-
-    def read() -> bytes:
-        found = context.registries.manifest(reference)
-        return found.media_type.encode() + b"\n" + found.body
-
-    data = kept_or_read(context.http.documents, f"image/manifest/{reference}", read)
-    media_type, _, body = data.partition(b"\n")
-    found = _Manifest(media_type.decode("utf-8", "replace"), body, Digest.of(body))
-    if reference.digest not in (None, found.digest):
-        raise IntegrityError(f"the manifest that came has the digest {found.digest}", on=str(reference))
-    return found
-
-
-def _image(reference: Reference, data: bytes, media_type: str | None, context: ResolveContext) -> LockedImage:
-    on = str(reference)
-    manifest = read_manifest(data, media_type, on=on)
-    context.store.add_blob(data)
-    digest = manifest.config.digest
-
-    def read() -> bytes:
-        if context.store.has_blob(digest):
-            return context.store.verified_blob(digest).read_bytes()
-        return context.registries.blob_bytes(reference, digest, limit=_LARGEST_CONFIG)
-
-    text = kept_or_read(context.http.documents, f"image/config/{digest}", read)
-    if context.store.add_blob(text) != digest:
-        raise IntegrityError("the configuration that came is another one", on=f"{reference.name}@{digest}")
-    config = read_config(text, manifest, on=on)
-    return LockedImage(reference, len(data), manifest, config)
+    return read_image(asked.at(entry.digest), found.body, found.media_type, context)
 
 
 def _require(image: LockedImage, platform: Platform, asked: Reference) -> None:
@@ -273,11 +196,3 @@ def _source(asked: Reference, digest: Digest, size: int, tree: str, qualifiers: 
     return Source(
         purl=purl.to_string(), url=f"oci://{asked.name}@{digest}", size=size, sha256=digest, trees=[tree]
     )
-
-
-def with_pins(resolution: Resolution, pins: dict[str, dict[str, str]]) -> Resolution:
-    """The same with more pins, by tree id; those that are there stay."""
-    trees = [
-        tree.model_copy(update={"pins": {**pins.get(tree.id, {}), **tree.pins}}) for tree in resolution.trees
-    ]
-    return replace(resolution, trees=tuple(trees))

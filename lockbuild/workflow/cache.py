@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lockbuild.errors import IntegrityError, LockbuildError, UsageError
-from lockbuild.events import Note
+from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.outcome import BuildOutcome
@@ -28,22 +28,14 @@ from lockbuild.transport.failures import TransferError
 from lockbuild.transport.transfers import Transfers
 
 if TYPE_CHECKING:
+    from lockbuild.config import Config
     from lockbuild.store import Store
-    from lockbuild.workflow.workspace import Workspace
+    from lockbuild.transport.registry import Registries
 
 T = TypeVar("T")
 
 UNPACKED_AT_ONCE = 2
 """Trees at once: one decompresses or hashes while the other waits for the network or the disk."""
-
-
-def repository(
-    workspace: Workspace, reference: Reference, transfers: Transfers, *, replace: bool = False
-) -> CacheRepository:
-    """The cache in the repository of ``reference``."""
-    return CacheRepository(
-        workspace.registries, reference, workspace.store, transfers, workspace.report, replace=replace
-    )
 
 
 def missing_trees(store: Store, trees: Iterable[LockedTree]) -> list[LockedTree]:
@@ -69,22 +61,25 @@ def missing_sources(store: Store, sources: Iterable[Source]) -> list[Source]:
 class Cache:
     """The caches of the configuration, for one command. Thread-safe."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        config = workspace.config.cache
-        self._workspace = workspace
-        self._store = workspace.store
+    def __init__(
+        self, config: Config, registries: Registries, store: Store, report: Reporter, *, offline: bool
+    ) -> None:
+        self._connections = config.network.connections
+        self._store = store
+        self._report = report
+        self._offline = offline
         self._transfers = Transfers()
         self._lock = threading.RLock()
         self._reached: set[CacheRepository] = set()
         self._passed_over: set[CacheRepository] = set()
         self._fetched: dict[Digest, Source] = {}
         known = {
-            name: repository(workspace, Reference.parse(name), self._transfers)
-            for name in (*config.read, config.write)
+            name: CacheRepository(registries, Reference.parse(name), store, self._transfers, report)
+            for name in (*config.cache.read, config.cache.write)
             if name is not None
         }
-        self._reading = [known[name] for name in config.read]
-        self._writing = None if config.write is None else known[config.write]
+        self._reading = [known[name] for name in config.cache.read]
+        self._writing = None if config.cache.write is None else known[config.cache.write]
 
     def fetch_trees(self, trees: Iterable[LockedTree]) -> None:
         """Make what it can of the trees that the store lacks and the lock records."""
@@ -103,7 +98,7 @@ class Cache:
             "sources",
             missing,
             lambda source: self._first(source.purl, lambda cache: cache.fetch_source(source)),
-            self._workspace.config.network.connections,
+            self._connections,
         )
         self._fetched.update((source.identity, source) for source in missing_sources(self._store, missing))
 
@@ -129,12 +124,11 @@ class Cache:
             digest, name = tree
             self._write(lambda cache: cache.push_tree(digest, self._store.tree_path(digest), name))
 
-        connections = self._workspace.config.network.connections
         self._transfers.each(trees, push, connections=UNPACKED_AT_ONCE, name="cache-trees")
         self._transfers.each(
             sources,
             lambda source: self._write(lambda cache: cache.push_source(source)),
-            connections=connections,
+            connections=self._connections,
             name="cache-sources",
         )
 
@@ -148,7 +142,7 @@ class Cache:
             )
 
     def _each(self, what: str, items: Sequence[T], work: Callable[[T], None], connections: int) -> None:
-        if items and self._reading and not self._workspace.offline:
+        if items and self._reading and not self._offline:
             self._transfers.each(items, work, connections=connections, name=f"cache-{what}")
 
     def _first(self, name: str, fetch: Callable[[CacheRepository], bool]) -> None:
@@ -165,7 +159,7 @@ class Cache:
 
     def _may_write(self) -> bool:
         cache = self._writing
-        if cache is None or self._workspace.offline or not self._useful(cache):
+        if cache is None or self._offline or not self._useful(cache):
             return False
         try:
             if cache.has_credentials():
@@ -173,7 +167,7 @@ class Cache:
         except LockbuildError as error:
             self._pass_over(cache, error.what)
             return False
-        self._workspace.report(
+        self._report(
             Note(f"nothing is put into the cache {cache}: there are no credentials for its registry")
         )
         return False
@@ -203,4 +197,4 @@ class Cache:
         with self._lock:
             if cache not in self._passed_over:
                 self._passed_over.add(cache)
-                self._workspace.report(Note(f"the cache {cache} is passed over: {what}", "warning"))
+                self._report(Note(f"the cache {cache} is passed over: {what}", "warning"))

@@ -22,7 +22,7 @@ from lockbuild.model.reference import Reference
 from lockbuild.oci.cache import CacheRepository
 from lockbuild.store.sources import has_source
 from lockbuild.transport.transfers import Transfers
-from lockbuild.workflow.cache import UNPACKED_AT_ONCE, missing_sources, missing_trees, repository
+from lockbuild.workflow.cache import UNPACKED_AT_ONCE, missing_sources, missing_trees
 from lockbuild.workflow.workspace import Workspace
 
 T = TypeVar("T")
@@ -223,7 +223,10 @@ def _cache(
             hint=f"write {reference.name}",
         )
     transfers = Transfers()
-    return _Cache(repository(workspace, reference, transfers, replace=replace), transfers)
+    repository = CacheRepository(
+        workspace.registries, reference, workspace.store, transfers, workspace.report, replace=replace
+    )
+    return _Cache(repository, transfers)
 
 
 def _platforms(lock: Lock, chosen: Sequence[Platform]) -> list[Platform]:

@@ -90,7 +90,7 @@ class Workspace:
             return None
         from lockbuild.workflow.cache import Cache
 
-        return Cache(self)
+        return Cache(self.config, self.registries, self.store, self.report, offline=self.offline)
 
     @cached_property
     def git(self) -> GitRepositories:

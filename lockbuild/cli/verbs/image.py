@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lockbuild.cli.images import made_value, read_annotations, wanted_platforms
 from lockbuild.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
     from lockbuild.cli.grammar import Commands
-    from lockbuild.model.platform import Platform
     from lockbuild.oci.inspect import InspectedImage
-    from lockbuild.workflow.images import ImageDigests, MadeImage
+    from lockbuild.workflow.images import ImageDigests
 
 _COMPRESSIONS = ("none", "gzip", "zstd")
 
@@ -176,16 +176,6 @@ def _load(call: Call) -> ExitStatus:
     return ExitStatus.OK
 
 
-def made_value(made: MadeImage) -> dict[str, Any]:
-    """An image that was made, in --json."""
-    image = made.image
-    return {
-        "platform": str(image.platform),
-        "config": str(image.config_digest),
-        "manifest": str(image.manifest_digest),
-    }
-
-
 def _inspect(call: Call) -> ExitStatus:
     from lockbuild.oci.inspect import inspect_archive, inspected
 
@@ -247,11 +237,6 @@ def _inspected_lines(image: InspectedImage, encoder: str | None) -> list[str]:
     return lines
 
 
-def wanted_platforms(call: Call) -> list[Platform]:
-    """The platforms that --platform names, each once; else this machine's."""
-    return list(dict.fromkeys(call.platforms())) or [call.workspace.platform]
-
-
 def _tag(text: str | None) -> str | None:
     """--tag: what engines accept as a name, with a tag."""
     if text is None:
@@ -267,17 +252,3 @@ def _tag(text: str | None) -> str | None:
     if reference.digest is not None:
         raise UsageError("--tag: a digest cannot be chosen, it follows from the lock")
     return text if reference.tag is not None else f"{text}:latest"
-
-
-def read_annotations(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """--annotation: the keys and values."""
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise UsageError(
-                f"--annotation: {text!r} is no KEY=VALUE",
-                hint='for instance: --annotation "org.opencontainers.image.revision=$(git rev-parse HEAD)"',
-            )
-        found[key] = value
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockbuild.cli.verbs.image import made_value, read_annotations, wanted_platforms
+from lockbuild.cli.images import made_value, read_annotations, wanted_platforms
 from lockbuild.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
