@@ -103,7 +103,7 @@ class DockerCredentials:
             known = {name: settings.get(name) for name in ("auths", "credsStore", "credHelpers")}
             present = {name: value for name, value in known.items() if value}
             return auth.load_config(config_dict=present) if present else {}
-        except (errors.DockerException, ValueError, TypeError, AttributeError):
+        except (errors.DockerException, ValueError, RecursionError, TypeError, AttributeError):
             raise self._trouble("is no configuration of Docker") from None
 
     def _trouble(self, what: str) -> UsageError:

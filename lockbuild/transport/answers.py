@@ -55,8 +55,15 @@ def may_pass(error: Exception) -> bool:
     import ssl
 
     from requests import exceptions
+    from urllib3.exceptions import LocationValueError
 
-    lasting = (exceptions.SSLError, exceptions.ProxyError, exceptions.InvalidURL, exceptions.InvalidSchema)
+    lasting = (
+        exceptions.SSLError,
+        exceptions.ProxyError,
+        exceptions.InvalidURL,
+        exceptions.InvalidSchema,
+        LocationValueError,
+    )
     root = _root_cause(error)
     unknown_host = isinstance(root, socket.gaierror) and root.errno == socket.EAI_NONAME
     return not isinstance(error, lasting) and not isinstance(root, ssl.SSLError) and not unknown_host
@@ -108,5 +115,5 @@ def retry_after(value: str) -> float | None:
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 from lockbuild.config.urls import redact
-from lockbuild.transport.failures import BrokenTransferError
+from lockbuild.transport.failures import BrokenTransferError, TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
     import requests
 
 CHUNK = 256 * 1024
 """Bytes at most in one chunk: hashing and writing are fast from here on, and a stop is noticed soon."""
+SLOWEST = 1024
+"""Bytes a second, on average over `SLOWEST_FOR`, below which nobody is waited for: a byte now and then keeps any
+time-out from ever passing."""
+SLOWEST_FOR = 60.0
+"""Seconds of waiting for bytes; what is done with them in between does not count."""
 
 
 class Body(ABC):
@@ -26,7 +32,7 @@ class Body(ABC):
     secrets, to show. ``status`` is HTTP's. ``offset`` is where in the resource the first byte stands: 0
     unless ``resumed``. ``total`` is the size of the whole resource
     and ``validator`` its strong ETag, where known. Iterating raises BrokenTransferError where the bytes
-    end too early.
+    end too early, TooSlowError where they come too slowly to ever be waited for.
     """
 
     location: str
@@ -85,8 +91,9 @@ class HttpBody(Body):
         raw = self._response.raw
         received = self.offset
         try:
+            pace = _Pace(self.url)
             # read1 gives what has come already; read would hold back up to a chunk when the line is slow.
-            while chunk := raw.read1(CHUNK, decode_content=self._decode):
+            while chunk := pace.of(lambda: raw.read1(CHUNK, decode_content=self._decode)):
                 received += len(chunk)
                 yield chunk
         except (HTTPError, OSError, ValueError) as error:
@@ -132,6 +139,39 @@ class FileBody(Body):
 
     def close(self) -> None:
         self._file.close()
+
+
+def whole(body: Body, limit: int) -> bytes:
+    """All bytes of ``body``, which is closed; TooLargeError beyond ``limit``."""
+    data = bytearray()
+    with body:
+        for chunk in body:
+            data += chunk
+            if len(data) > limit:
+                raise TooLargeError(f"the response is larger than {limit} bytes", on=body.url)
+    return bytes(data)
+
+
+class _Pace:
+    """Watches how fast bytes come."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._waited = 0.0
+        self._received = 0
+
+    def of(self, read: Callable[[], bytes]) -> bytes:
+        begun = time.monotonic()
+        chunk = read()
+        self._waited += time.monotonic() - begun
+        self._received += len(chunk)
+        if self._waited >= SLOWEST_FOR:
+            if self._received < SLOWEST * self._waited:
+                raise TooSlowError(
+                    f"it sends less than {SLOWEST} bytes a second", on=self._url, hint="try again later"
+                )
+            self._waited, self._received = 0.0, 0
+        return chunk
 
 
 def _reason(error: Exception) -> str:

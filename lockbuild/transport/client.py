@@ -21,7 +21,7 @@ from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError
 from lockbuild.events import Note, Reporter, silent
 from lockbuild.transport.answers import WORTH_RETRYING, may_pass, refusal, retry_after, unreachable
-from lockbuild.transport.body import Body, FileBody, HttpBody
+from lockbuild.transport.body import Body, FileBody, HttpBody, whole
 from lockbuild.transport.failures import (
     BrokenTransferError,
     MalformedError,
@@ -30,6 +30,7 @@ from lockbuild.transport.failures import (
     RefusedError,
     TooLargeError,
 )
+from lockbuild.transport.numbers import content_length, content_range
 
 if TYPE_CHECKING:
     import requests
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT = 60.0
 """Seconds that a server may make us wait by Retry-After; for longer, the user decides."""
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,7 @@ class Client:
                 return local.stat().st_size
         response = self.send("HEAD", url, {"Accept-Encoding": "identity"})
         response.close()
-        length = response.headers.get("Content-Length", "")
-        return int(length) if length.isdecimal() else None
+        return content_length(response.headers)
 
     def slice(self, url: str, offset: int, length: int) -> bytes | None:
         """``length`` bytes from ``offset`` on; None where the server cannot give a part."""
@@ -136,16 +135,11 @@ class Client:
 
     def _whole(self, url: str, headers: dict[str, str], limit: int, *, decode: bool) -> Document:
         for attempt in range(self._network.retries + 1):
-            data = bytearray()
             try:
                 with self._open(url, headers, decode=decode) as body:
                     if body.total is not None and not decode and body.total > limit:
                         raise _too_large(url, limit)
-                    for chunk in body:
-                        data += chunk
-                        if len(data) > limit:
-                            raise _too_large(url, limit)
-                    return Document(body.location, body.content_type, bytes(data))
+                    return Document(body.location, body.content_type, whole(body, limit))
             except BrokenTransferError as error:
                 self.wait_or_raise(attempt, error)
         raise AssertionError("the last attempt returns or raises")
@@ -162,21 +156,19 @@ class Client:
             response.close()
             rest = {name: value for name, value in headers.items() if name not in ("Range", "If-Range")}
             response = self.send("GET", url, {"Accept-Encoding": "identity", **rest})
-        length = response.headers.get("Content-Length", "")
         if response.status_code != 206:
-            total = int(length) if length.isdecimal() and not decode else None
+            total = None if decode else content_length(response.headers)
             return HttpBody(response, offset=0, total=total, decode=decode)
-        place = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+        place = content_range(response.headers)
         if place is None:
             response.close()
             raise MalformedError(
                 "the server sends a part and does not say which (Content-Range)", on=redact(url)
             )
-        first, last, total_text = place.groups()
-        total = None if total_text == "*" else int(total_text)
+        first, last, total = place
         if partial:
-            total = int(last) + 1
-        return HttpBody(response, offset=int(first), total=total, decode=decode)
+            total = last + 1
+        return HttpBody(response, offset=first, total=total, decode=decode)
 
     def _local(self, url: str) -> Path | None:
         """The path of a file:// URL; None for http and https. OfflineError where those must not be used."""
@@ -206,13 +198,15 @@ class Client:
         authorise: Callable[[requests.PreparedRequest], requests.PreparedRequest] | None = None,
         body: Callable[[], Iterable[Buffer] | bytes] | None = None,
         attempts: int | None = None,
+        stay: bool = False,
     ) -> requests.Response:
         """An open response with a status that means success or is ``expected``, after retries where they make sense.
 
-        ``authorise`` and ``body`` as `session.follow` takes them; ``attempts`` at most, by default those that the
-        user configured.
+        ``authorise``, ``body`` and ``stay`` as `session.follow` takes them; ``attempts`` at most, by default those
+        that the user configured.
         """
         import requests
+        from urllib3.exceptions import HTTPError
 
         from lockbuild.transport.session import follow
 
@@ -228,6 +222,7 @@ class Client:
                     timeout=self._network.timeout,
                     authorise=authorise,
                     body=body,
+                    stay=stay,
                 )
                 if response.status_code < 300 or response.status_code in expected:
                     return response
@@ -239,7 +234,8 @@ class Client:
                 if wait is not None and wait > _LONGEST_WAIT:
                     failure.hint = f"the server asks to come back in {wait:.0f} seconds"
                     raise failure
-            except (requests.RequestException, OSError) as error:
+            except (requests.RequestException, HTTPError, OSError) as error:
+                # Not all of the lower library's come through requests as its own: bad names of hosts do not.
                 failure = unreachable(url, error)
                 if not may_pass(error):
                     raise failure from None

@@ -36,6 +36,10 @@ class BrokenTransferError(TransferError):
     """The connection broke while bytes came; what came is good and can be gone on from."""
 
 
+class TooSlowError(TransferError):
+    """Bytes come so slowly that waiting for all of them makes no sense."""
+
+
 class TooLargeError(TransferError):
     """The response is larger than the caller allows."""
 

@@ -130,7 +130,7 @@ def _parse(body: bytes, content_type: str, name: str, url: str) -> ProjectPage:
             f"the index speaks a version of the simple repository API that is not known: {error}",
             on=redact(url),
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise MalformedError(
             f"is not a page of a Python package index ({type(error).__name__})",
             on=redact(url),

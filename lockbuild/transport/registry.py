@@ -26,6 +26,7 @@ from lockbuild.transport.failures import (
     MalformedError,
     NotFoundError,
     OfflineError,
+    TooLargeError,
     TransferError,
     of_all_places,
 )
@@ -51,7 +52,9 @@ __all__ = ["LARGEST_MANIFEST", "MANIFEST_TYPES", "Manifest", "Registries"]
 
 T = TypeVar("T")
 
-_MOST_PAGES = 1000
+_LARGEST_LIST = 32 << 20
+_SMALLEST_PAGE = 16 << 10
+"""What a page of tags counts for at least, so that there are no more than 2000 of them."""
 _NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next"?')
 
 
@@ -174,13 +177,14 @@ class Registries:
 
         def read(place: str) -> None:
             url: str | None = place
-            for _ in range(_MOST_PAGES):
-                assert url is not None
+            left = _LARGEST_LIST
+            while url is not None:
                 data, headers = self._exchange.get(url, _pull(reference), {}, limit=LARGEST_MANIFEST)
+                left -= max(len(data), _SMALLEST_PAGE)
+                if left < 0:
+                    raise TooLargeError("the list of tags does not end", on=redact(place))
                 found.update(_tags(data, url))
                 url = _next_page(url, headers.get("Link", ""))
-                if url is None:
-                    return
 
         self._first(reference, "tags/list", read)
         return sorted(found)
@@ -279,7 +283,7 @@ def _tags(data: bytes, place: str) -> Iterator[str]:
     try:
         tags = json.loads(data)["tags"] or []
         yield from (tag for tag in tags if isinstance(tag, str))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         raise MalformedError("what came is no list of tags", on=redact(place)) from None
 
 
@@ -287,7 +291,11 @@ def _next_page(url: str, link: str) -> str | None:
     found = _NEXT.search(link)
     if found is None:
         return None
-    following: str = urljoin(url, found[1])
-    if urlsplit(following)[:2] != urlsplit(url)[:2]:
+    try:
+        following: str = urljoin(url, found[1])
+        elsewhere = urlsplit(following)[:2] != urlsplit(url)[:2]
+    except ValueError:
+        raise MalformedError("the list of tags goes on nowhere", on=redact(url)) from None
+    if elsewhere:
         raise MalformedError("the list of tags goes on at another host", on=redact(url))
     return following

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
@@ -19,8 +20,9 @@ from urllib.parse import urlencode, urlsplit
 from lockbuild.config.credentials import Credential, Credentials
 from lockbuild.config.docker import DockerCredentials, IdentityToken
 from lockbuild.config.urls import Origin, origin, redact
+from lockbuild.transport.body import HttpBody, whole
 from lockbuild.transport.client import Client
-from lockbuild.transport.failures import MalformedError, RefusedError
+from lockbuild.transport.failures import MalformedError, RefusedError, TooLargeError
 
 if TYPE_CHECKING:
     import requests
@@ -29,6 +31,7 @@ _LARGEST_ANSWER = 1 << 20
 _SCHEME = re.compile(r"[\s,]*([A-Za-z][A-Za-z0-9._~+-]*)(?=[\s,]|$)(?!\s*=)")
 _PARAMETER = re.compile(r'\s*,?\s*([A-Za-z][A-Za-z0-9_-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _DEFAULT_LIFETIME = 60.0
+_LONGEST_LIFETIME = 86400 * 365
 _MARGIN = 10.0
 """Seconds before its end from which on a token is not used any more."""
 
@@ -172,6 +175,7 @@ class Authority:
             expected=range(400, 500),
             authorise=authorising(url, None if credential is None else credential.header),
             body=None if body is None else lambda: body,
+            stay=body is not None,  # a redirect would take the secret in it with it
         )
         if response.status_code < 400:
             return response
@@ -209,18 +213,14 @@ def login_hint(*, known: bool) -> str:
 
 def _read_token(response: requests.Response, realm: str) -> _Token:
     asked = time.monotonic()
-    with response:
-        data = response.raw.read(_LARGEST_ANSWER + 1, decode_content=True)
     value: Any = None
-    if len(data) <= _LARGEST_ANSWER:
-        try:
-            value = json.loads(data)
-        except ValueError:
-            value = None
+    with suppress(TooLargeError, ValueError, RecursionError):
+        value = json.loads(whole(HttpBody(response, offset=0, total=None, decode=False), _LARGEST_ANSWER))
     value = value if isinstance(value, dict) else {}
     token = value.get("token") or value.get("access_token")
     if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
         raise MalformedError("the token service gives no token", on=redact(realm))
     lifetime = value.get("expires_in")
-    seconds = float(lifetime) if isinstance(lifetime, int | float) else _DEFAULT_LIFETIME
+    number = isinstance(lifetime, int | float) and 0 <= lifetime <= _LONGEST_LIFETIME
+    seconds = float(lifetime) if number else _DEFAULT_LIFETIME
     return _Token(f"Bearer {token}", asked + max(seconds - _MARGIN, seconds / 2))

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lockbuild.config.urls import origin, redact, redact_text
-from lockbuild.transport.body import Body, HttpBody
+from lockbuild.transport.body import Body, HttpBody, whole
 from lockbuild.transport.client import Client
 from lockbuild.transport.failures import (
     BrokenTransferError,
     MalformedError,
     NotFoundError,
     RefusedError,
-    TooLargeError,
     TransferError,
 )
+from lockbuild.transport.numbers import content_length, content_range
 from lockbuild.transport.registry_auth import Authority, authorising, login_hint
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _EXPECTED = frozenset(range(400, 500)) - {408, 425, 429}
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 _LARGEST_ERROR = 64 << 10
 
 
@@ -68,7 +67,10 @@ class Exchange:
         known = at is None or origin(urlsplit(at)) == origin(urlsplit(url))
         shown = self.authority.header(url, scopes) if known else None
         response = self._once(method, url, headers, shown, body, attempts)
-        if response.status_code == 401 and known:
+        # What another place asks for, which a redirect led to, is no challenge of the registry: it would choose who is
+        # shown the registry's password.
+        own = origin(urlsplit(response.url or url)) == origin(urlsplit(url))
+        if response.status_code == 401 and known and own:
             asked = response.headers.get("WWW-Authenticate", "")
             try:
                 header = self.authority.answer(url, scopes, asked, shown)
@@ -94,13 +96,7 @@ class Exchange:
         while True:
             try:
                 response = self.send("GET", url, scopes, {"Accept-Encoding": "identity", **headers})
-                with _body(response, 0) as body:
-                    data = bytearray()
-                    for chunk in body:
-                        data += chunk
-                        if len(data) > limit:
-                            raise TooLargeError(f"is larger than {limit} bytes", on=redact(url))
-                    return bytes(data), response.headers
+                return whole(_body(response, 0), limit), response.headers
             except BrokenTransferError as error:
                 self._client.wait_or_raise(attempt, error)
                 attempt += 1
@@ -145,34 +141,34 @@ class Exchange:
         on = redact(url)
         if status in (404, 410):
             return NotFoundError(said, on=on)
-        hint = login_hint(known=self.authority.knows(url)) if status in (401, 403) else None
+        place = response.url or url
+        elsewhere = origin(urlsplit(place)) != origin(urlsplit(url))
+        if elsewhere:
+            said = f"redirected to {redact(place)}, where {said}"
+        hint = login_hint(known=self.authority.knows(url)) if status in (401, 403) and not elsewhere else None
         if status == 407:
             hint = "give the user name and password of the proxy in https_proxy and http_proxy"
         return StatusError(said, status, on=on, hint=hint)
 
 
 def _body(response: requests.Response, offset: int) -> HttpBody:
-    length = response.headers.get("Content-Length", "")
     if response.status_code != 206:
-        return HttpBody(response, offset=0, total=int(length) if length.isdecimal() else None, decode=False)
-    place = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
-    if place is None or int(place[1]) != offset:
+        return HttpBody(response, offset=0, total=content_length(response.headers), decode=False)
+    place = content_range(response.headers)
+    if place is None or place[0] != offset or place[2] is None:
         response.close()
         raise MalformedError(
             "the registry sends another part than it was asked for", on=redact(response.url or "")
         )
-    return HttpBody(response, offset=offset, total=int(place[2]), decode=False)
+    return HttpBody(response, offset=offset, total=place[2], decode=False)
 
 
 def _told(response: requests.Response) -> str:
     """What the registry says of its refusal."""
-    from urllib3.exceptions import HTTPError
-
     try:
-        with response:
-            value = json.loads(response.raw.read(_LARGEST_ERROR, decode_content=True))
-        first = value["errors"][0]
+        body = HttpBody(response, offset=0, total=None, decode=False)
+        first = json.loads(whole(body, _LARGEST_ERROR))["errors"][0]
         text = f"{first.get('code', '')}: {first.get('message', '')}".strip(": ")
-    except (HTTPError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+    except (TransferError, ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
         return ""
     return redact_text(re.sub(r"[^\x20-\x7e]+", " ", text))[:200]

@@ -57,6 +57,7 @@ class RegistryPlaces:
     def _speaks_http(self, registry: str) -> bool:
         """Whether it answers without TLS. Shows nothing to anybody."""
         import requests
+        from urllib3.exceptions import HTTPError
 
         try:
             response = self._client.session().get(
@@ -66,7 +67,7 @@ class RegistryPlaces:
                 stream=True,
                 auth=lambda request: request,
             )
-        except (requests.RequestException, OSError):
+        except (requests.RequestException, HTTPError, OSError):
             return False
         response.close()
         # A server with TLS says 400 to whoever comes without.

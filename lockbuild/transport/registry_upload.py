@@ -15,6 +15,7 @@ from lockbuild.events import Advanced, Finished, Note, Reporter, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.reference import Reference
 from lockbuild.transport.failures import MalformedError, TransferError, UnreachableError
+from lockbuild.transport.numbers import whole_number
 from lockbuild.transport.registry_exchange import Exchange, StatusError
 from lockbuild.transport.registry_places import RegistryPlaces
 
@@ -176,8 +177,8 @@ class Upload:
         progress: _Progress,
     ) -> None:
         at = self._places.writing(reference, "")
-        asked = begun.headers.get("OCI-Chunk-Min-Length", "")
-        length = max(_CHUNK, min(int(asked), _LARGEST_CHUNK) if asked.isdecimal() else 0)
+        asked = whole_number(begun.headers.get("OCI-Chunk-Min-Length", ""))
+        length = max(_CHUNK, min(asked or 0, _LARGEST_CHUNK))
         location, offset = _location(begun), 0
         progress.base = 0
         progress.restart()

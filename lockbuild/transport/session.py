@@ -103,11 +103,13 @@ def follow(
     timeout: float,
     authorise: Callable[[requests.PreparedRequest], requests.PreparedRequest] | None = None,
     body: Callable[[], Iterable[Buffer] | bytes] | None = None,
+    stay: bool = False,
 ) -> requests.Response:
     """Send, and follow redirects. The response is open; RefusedError for a redirect that must not be.
 
     ``authorise`` takes the place of the session's own credentials, and is asked for each request of a redirect.
-    ``body`` is asked for what to send each time.
+    ``body`` is asked for what to send each time; with ``stay`` it is for one origin, and a redirect to another is an
+    error.
     """
     for _ in range(_MAXIMUM_REDIRECTS + 1):
         response = session.request(
@@ -125,7 +127,13 @@ def follow(
             return response
         # Not read to its end: a body of any length can come with a redirect.
         response.close()
-        url = _redirected(url, location.encode("latin-1").decode("utf-8", "replace"))
+        following = _redirected(url, location.encode("latin-1").decode("utf-8", "replace"))
+        if stay and origin(urlsplit(following)) != origin(urlsplit(url)):
+            raise RefusedError(
+                f"the server redirects to {redact(following)}, which must not see what is sent",
+                on=redact(url),
+            )
+        url = following
     raise RefusedError(f"more than {_MAXIMUM_REDIRECTS} redirects", on=redact(url))
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from lockbuild.config import Config, HostConfig, Mirror
 from lockbuild.config.settings import NetworkConfig, RegistriesConfig
-from lockbuild.errors import IntegrityError, UsageError
+from lockbuild.errors import IntegrityError, LockbuildError, UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.reference import Reference
 from lockbuild.store import Store
@@ -327,6 +328,130 @@ def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
         assert registries.blob_bytes(Reference(host, "a/b"), digest, limit=2000) == data
         assert registry_server.shown()
         assert not storage.shown()
+
+
+def test_where_a_redirect_leads_nobody_asks_for_the_password(tmp_path: Path) -> None:
+    """Whoever keeps a registry's blobs must not name the token service that is shown the registry's password."""
+    digest = Digest.of(b"x")
+    with serving() as registry_server, serving(host="127.0.0.2") as storage:
+        host = registry_server.url.partition("://")[2]
+        registry_server.script[f"/v2/a/b/blobs/{digest}"] = [redirect(f"{storage.url}/object", 307)] * 2
+        challenge = {"WWW-Authenticate": f'Bearer realm="{storage.url}/token",service="x"'}
+        storage.script["/object"] = [lambda handler: handler.reply(401, b"", challenge)] * 2
+        storage.script["/token"] = [lambda handler: handler.reply(200, b'{"token": "t"}')]
+        one = Registry(host, tmp_path)
+        registries = client(one, environ=one.docker_config(tmp_path / "docker"))
+        with pytest.raises(RefusedError, match=r"redirected to http://127\.0\.0\.2.*401"):
+            registries.blob_bytes(Reference(host, "a/b"), digest, limit=2000)
+        assert not storage.shown()
+        assert storage.paths() == ["/object"]
+
+
+def test_an_identity_token_is_not_taken_along_by_a_redirect(tmp_path: Path) -> None:
+    with serving() as registry_server, serving(host="127.0.0.2") as elsewhere:
+        host = registry_server.url.partition("://")[2]
+        challenge = {"WWW-Authenticate": f'Bearer realm="{registry_server.url}/token",service="x"'}
+        registry_server.script["/v2/a/b/manifests/latest"] = [
+            lambda handler: handler.reply(401, b"", challenge)
+        ]
+        registry_server.script["/token"] = [redirect(f"{elsewhere.url}/token", 307)]
+        docker = tmp_path / "docker"
+        docker.mkdir()
+        entry = {"auth": base64.b64encode(b"who:").decode(), "identitytoken": "identity-secret"}
+        (docker / "config.json").write_text(json.dumps({"auths": {host: entry}}))
+        registries = client(None, environ={"DOCKER_CONFIG": str(docker)})
+        with pytest.raises(RefusedError, match="which must not see what is sent") as caught:
+            registries.manifest(Reference(host, "a/b"))
+        assert "identity-secret" not in str(caught.value)
+        assert elsewhere.requests == []
+
+
+def raw(head: str, body: bytes = b"") -> Any:
+    """Behaviour: just these bytes, and the end of the connection."""
+
+    def behave(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(f"HTTP/1.1 {head}\r\n\r\n".encode("latin-1") + body)
+
+    return behave
+
+
+DIGITS = "9" * 5000
+NESTED = b"[" * 100_000
+HOSTILE = {
+    "json without end": raw("200 OK", NESTED),
+    "json without end in a list": raw("200 OK", b'{"tags":' + NESTED),
+    "an error without end": raw("403 Forbidden", NESTED),
+    "an error that is not what it is packed with": raw("403 Forbidden\r\nContent-Encoding: zstd", b"x"),
+    "a length that nothing has": raw(f"200 OK\r\nContent-Length: {DIGITS}", b"x"),
+    "a part that nothing has": raw(f"206 Part\r\nContent-Range: bytes {DIGITS}-5/9", b"x"),
+    "a part of what nothing is": raw(f"206 Part\r\nContent-Range: bytes 0-5/{DIGITS}", b"x"),
+    "a chunk that nothing has": raw("200 OK\r\nTransfer-Encoding: chunked", b"f" * 5000 + b"\r\n"),
+    "no name of a host": raw("302 Found\r\nLocation: http://a..b/"),
+    "too long a name of a host": raw(f"302 Found\r\nLocation: http://{'a' * 70}.b/"),
+    "no list of tags": raw("200 OK", b'{"tags": 5}'),
+    "a next page that is nowhere": raw('200 OK\r\nLink: <http://[x>; rel="next"', b'{"tags": []}'),
+    "a type that is none": raw("200 OK", b'{"mediaType": ["x"]}'),
+    "a number that is none": raw("200 OK", b'{"size": ' + DIGITS.encode() + b"}"),
+    "an upload that goes nowhere": raw("202 Accepted\r\nLocation: http://[x"),
+    "an upload at no host": raw("202 Accepted\r\nLocation: http://a..b/"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_whatever_a_registry_answers_is_an_error_that_people_can_read(
+    plain: tuple[Server, Reference], tmp_path: Path, kind: str
+) -> None:
+    server, reference = plain
+    survives(server, reference, tmp_path, HOSTILE[kind], {})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raw("200 OK", NESTED),
+        raw("200 OK\r\nContent-Length: 500", b"abc"),
+        raw("200 OK\r\nTransfer-Encoding: chunked", b"zz\r\n"),
+        raw("200 OK\r\nContent-Encoding: gzip", b"xx"),
+        raw("200 OK", b'{"token": "t", "expires_in": ' + b"9" * 400 + b"}"),
+        raw("200 OK", b'{"token": "t", "expires_in": NaN}'),
+        raw("302 Found\r\nLocation: http://a..b/"),
+    ],
+)
+def test_whatever_a_token_service_answers_is_an_error_that_people_can_read(
+    plain: tuple[Server, Reference], tmp_path: Path, answer: Any
+) -> None:
+    server, reference = plain
+    challenge = raw(f'401 Who\r\nWWW-Authenticate: Bearer realm="{server.url}/token"')
+    server.script["/token"] = [answer] * 99
+    one = Registry(reference.registry, tmp_path)
+    survives(server, reference, tmp_path, challenge, one.docker_config(tmp_path / "docker"))
+
+
+def survives(
+    server: Server, reference: Reference, directory: Path, answer: Any, environ: dict[str, str]
+) -> None:
+    """Everything that can be asked of a registry ends, well or in an error of lockbuild, where it answers so."""
+    digest, store = Digest.of(b"abc"), Store(directory / "store")
+    repository = f"/v2/{reference.repository}"
+    paths = ("manifests/1", f"manifests/{digest}", f"blobs/{digest}", "tags/list", "blobs/uploads/")
+    attempts: tuple[Any, ...] = (
+        lambda registries: registries.manifest(reference),
+        lambda registries: registries.manifest(reference.at(digest)),
+        lambda registries: registries.has_manifest(reference),
+        lambda registries: registries.blob_bytes(reference, digest, limit=1000),
+        lambda registries: registries.fetch_blob(reference, digest, store, size=3),
+        lambda registries: list(registries.chunks(reference, digest, 3)),
+        lambda registries: registries.tags(reference),
+        lambda registries: registries.push_blob(reference, digest, 3, lambda: [b"abc"]),
+        lambda registries: registries.push_manifest(reference, b"{}", MANIFEST),
+    )
+    for attempt in attempts:
+        for path in paths:
+            server.script[f"{repository}/{path}"] = [answer] * 9
+        with suppress(LockbuildError):
+            attempt(client(None, environ=environ))
+    assert not store.has_blob(digest)
 
 
 @pytest.fixture

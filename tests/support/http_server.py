@@ -63,6 +63,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
+
     def data(self) -> bytes | None:
         return self.server.owner.files.get(unquote(self.path).partition("?")[0])
 
