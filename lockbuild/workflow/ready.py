@@ -14,7 +14,7 @@ from lockbuild.build.plan import TargetSteps
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment, MountedTree
 from lockbuild.model.platform import Platform
-from lockbuild.workflow.stamp import file_digests, read_stamp, write_stamp
+from lockbuild.workflow.stamp import before_reading, file_digests, read_stamp, write_stamp
 from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 if TYPE_CHECKING:
@@ -86,10 +86,11 @@ def targets(project: Project) -> dict[str, TargetSteps]:
 def _read(paths: ProjectPaths) -> tuple[Project, Lock, dict[str, str]]:
     from lockbuild.workflow.project import load_lock, load_project, require_current
 
+    since = before_reading()
     project = load_project(paths)
     lock = load_lock(paths)
     require_current(project, lock)
-    return project, lock, file_digests(project.files)
+    return project, lock, file_digests(project.files, since)
 
 
 def _synced(workspace: Workspace, project: Project, lock: Lock, files: Mapping[str, str]) -> Synced:

@@ -11,8 +11,12 @@ still have what was made is asked anew each time.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import time
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,8 @@ from lockbuild.model.digest import Digest
 from lockbuild.workflow.workspace import STATE_NAME, ProjectPaths
 
 _FILE = "stamp.json"
+_TICK = 20_000_000
+"""Nanoseconds by which a file system's clock may be behind the system's: it ticks every few milliseconds."""
 
 
 def read_stamp(paths: ProjectPaths) -> Mapping[str, Any]:
@@ -33,15 +39,29 @@ def read_stamp(paths: ProjectPaths) -> Mapping[str, Any]:
             return {}
         if any(str(Digest.of(Path(path).read_bytes())) != digest for path, digest in files.items()):
             return {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
     return stamp if isinstance(stamp, dict) else {}
 
 
-def file_digests(read: Iterable[Path]) -> dict[str, str]:
-    """The files ``read`` as a stamp names them. To be taken when they are read, not when the work is done: they may
-    be edited meanwhile."""
-    return {str(path): str(Digest.of(path.read_bytes())) for path in read}
+def before_reading() -> int:
+    """What `file_digests` wants to know of the moment before the first of the files is read."""
+    return time.time_ns() - _TICK
+
+
+def file_digests(read: Iterable[Path], since: int) -> dict[str, str]:
+    """The files that were ``read`` after `before_reading` said ``since``, as a stamp names them. To be taken when they
+    are read, not when the work is done: they may be edited meanwhile.
+
+    Empty, so that nothing is stamped, where one of them has changed since then: what was read of it is not known.
+    """
+    found = {}
+    for path in read:
+        data = path.read_bytes()
+        if path.stat().st_ctime_ns >= since:
+            return {}
+        found[str(path)] = str(Digest.of(data))
+    return found
 
 
 def write_stamp(
@@ -52,7 +72,9 @@ def write_stamp(
     synced: Mapping[str, Any] | None = None,
 ) -> None:
     """Note of ``files`` (`file_digests`) that the lock among them was ``checked``, or what a sync made of it; what was
-    noted of the same files before stays."""
+    noted of the same files before stays. Without files, nothing is noted."""
+    if not files:
+        return
     before = read_stamp(paths)
     if before.get("files") == files:
         checked = checked or before.get("checked") is True
@@ -67,8 +89,24 @@ def write_stamp(
         return  # a project that cannot be written to is only slower
 
 
+@cache
 def _installation() -> str:
-    """This lockbuild: its version, and for those who work on it when its code last changed."""
-    package = Path(lockbuild.__file__).parent
-    newest = max(file.stat().st_mtime_ns for file in package.glob("*/*.py"))
-    return f"{lockbuild.__version__} {newest}"
+    """This lockbuild: its version, and a digest of what the file system says of each of its files.
+
+    With the times of change, which nobody sets: the files of images and reproducible packages all have one time of
+    modification, and a stamp that somebody put into a repository must not be taken for one that was made here.
+    """
+    hasher = hashlib.sha256()
+    waiting = [str(Path(lockbuild.__file__).parent)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name == "__pycache__":
+                    continue
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                    continue
+                status = entry.stat()
+                told = (entry.path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                hasher.update(repr(told).encode())
+    return f"{lockbuild.__version__} {hasher.hexdigest()}"

@@ -130,7 +130,7 @@ def _lock_paths(call: Call) -> ProjectPaths:
 
 
 def _check(call: Call, paths: ProjectPaths) -> ExitStatus:
-    from lockbuild.workflow.stamp import file_digests, read_stamp, write_stamp
+    from lockbuild.workflow.stamp import before_reading, file_digests, read_stamp, write_stamp
 
     if read_stamp(paths).get("checked") is True:
         _print_check(call.printer, paths, [])
@@ -138,9 +138,10 @@ def _check(call: Call, paths: ProjectPaths) -> ExitStatus:
     from lockbuild.workflow.lock import check_lock
     from lockbuild.workflow.project import load_project
 
+    since = before_reading()
     project = load_project(paths)
-    files = file_digests(path for path in project.files if path.is_file())
     changes = check_lock(project)
+    files = file_digests((path for path in project.files if path.is_file()), since)
     if not changes:
         write_stamp(paths, files, checked=True)
     _print_check(call.printer, paths, changes)
