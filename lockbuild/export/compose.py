@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 from lockbuild.export.subject import TMPFS, Subject, about_image, origin
 from lockbuild.model.environment import BUILD_DIR, GID, HOME_DIR, HOSTNAME, SOURCE_DIR, TMP_DIR, UID
+
+_UNPRINTABLE = re.compile(
+    r"[^\x09\x0a\x0d\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
 
 
 def render(subject: Subject) -> str:
@@ -29,11 +34,13 @@ def render(subject: Subject) -> str:
         "    tmpfs:",
         *(f"      - {_text(f'{place}:{TMPFS}')}" for place in (BUILD_DIR, HOME_DIR, TMP_DIR)),
         "    environment:",
-        *(f"      {name}: {_text(value)}" for name, value in sorted(subject.added.items())),
+        *(f"      {_text(name)}: {_text(value)}" for name, value in sorted(subject.added.items())),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _text(value: str) -> str:
-    """A double-quoted scalar; ``$`` is Compose's own sign of a variable."""
-    return json.dumps(value.replace("$", "$$"), ensure_ascii=False)
+    """A double-quoted scalar (YAML 1.2, 5.1 and 7.3.1); ``$`` is Compose's own sign of a variable."""
+    return _UNPRINTABLE.sub(
+        lambda match: f"\\U{ord(match[0]):08x}", json.dumps(value.replace("$", "$$"), ensure_ascii=False)
+    )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockbuild.errors import IntegrityError, UsageError, storage_error
 from lockbuild.events import Note
 from lockbuild.export.subject import CMake, Image, Subject
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import BUILD_DIR, SOURCE_DIR, Environment
+from lockbuild.model.image import read_artefact, read_index
 from lockbuild.model.lock import Lock, LockedEnvironment
+from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
 from lockbuild.workflow.project import load_lock, load_project, require_current
 from lockbuild.workflow.workspace import ProjectPaths, Workspace
@@ -119,15 +121,15 @@ def _image(
     if workspace.offline:
         return Image(str(_offline(workspace, wanted, environments)), identity, local=False)
     manifest = workspace.registries.manifest(wanted)
-    value = manifest.value
-    if "manifests" in value:
-        found = {
-            platform: workspace.registries.manifest(wanted.at(digest)).value
-            for platform, digest in _platforms(value)
-            if platform in environments
-        }
+    found = {}
+    if "manifests" in manifest.value:
+        index = read_index(manifest.body, on=str(wanted))
+        for platform in environments:
+            entry = index.entry(Platform.parse(platform))
+            if entry is not None:
+                found[platform] = workspace.registries.manifest(wanted.at(entry.digest))
     else:
-        found = {str(workspace.platform): value}
+        found = {str(workspace.platform): manifest}
     if str(workspace.platform) not in found:
         raise IntegrityError(
             f"the registry has no image for {workspace.platform} there",
@@ -135,20 +137,14 @@ def _image(
             hint="push it: `lockbuild image push`",
         )
     for platform, each in found.items():
-        config = (each.get("config") or {}).get("digest")
-        if config != str(environments[platform].image):
+        config = read_artefact(each.body, on=f"{wanted} ({platform})").config.digest
+        if config != environments[platform].image:
             raise IntegrityError(
                 f"the registry has another image there: {config}, and the lock has {environments[platform].image}",
                 on=f"{wanted} ({platform})",
                 hint="push the image of this lock (`lockbuild image push`), or export from the lock of that one",
             )
     return Image(str(wanted.pinned(manifest.digest)), identity, local=False)
-
-
-def _platforms(index: Mapping[str, Any]) -> Iterator[tuple[str, Digest]]:
-    for entry in index["manifests"]:
-        platform = entry.get("platform") or {}
-        yield f"{platform.get('os')}/{platform.get('architecture')}", Digest.parse(entry["digest"])
 
 
 def _offline(

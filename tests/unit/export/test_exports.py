@@ -169,3 +169,17 @@ def test_an_environment_without_cmake_has_no_presets() -> None:
 def test_a_dockerfile_cannot_hold_lines() -> None:
     with pytest.raises(UsageError, match="without --target"):
         dockerfile.render(replace(subject(), added=LINES))
+
+
+def test_yaml_reads_any_character_back() -> None:
+    odd = "".join(map(chr, [*range(1, 0x100), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0x1F98A]))
+    names = dict.fromkeys(["Y", "NO", "ON", "NULL", "TRUE", "_"], "x")
+    value = replace(subject(), added={"CHARACTERS": odd, **names})
+    found = yaml.safe_load(compose.render(value))["services"]["environment"]["environment"]
+    assert found == {"CHARACTERS": odd.replace("$", "$$"), **names}
+
+
+@pytest.mark.parametrize("value", ["${localEnv:TOKEN}", "a ${containerEnv:HOME:x} b", "${devcontainerId}"])
+def test_a_development_container_gets_nothing_of_the_machine(value: str) -> None:
+    with pytest.raises(UsageError, match="development container would take for a variable"):
+        devcontainer.render(replace(subject(), added={"X": value}))
