@@ -21,6 +21,8 @@ _AHEAD = 4
 _WINDOW = 128 << 20
 """Memory that a zstd frame may ask for; 27 bits, as the zstd program allows by default."""
 _GENEROUS = 1 << 30
+_NOTHING = 64 << 20
+"""Bytes that may be read without having become anything: more than the libraries hold back."""
 _MOST_RATIO = 1000
 """Nothing of more than `_GENEROUS` bytes that is worth building with shrinks to less than a thousandth."""
 
@@ -37,10 +39,11 @@ def decompress(
     its own.
 
     IntegrityError, from the iterator, where they are damaged, cut short or followed by something else; where they
-    become more than ``limit`` bytes; and where they become more than a GiB that is a thousand times what was read.
+    become more than ``limit`` bytes; where they become more than a GiB that is a thousand times what was read; and
+    where they become next to nothing (frames and members may be empty, and there may be any number of them).
     What ``chunks`` raises comes through.
     """
-    counter = _Counter(chunks)
+    counter = _Counter(chunks, name)
     first = b""
     for chunk in counter:
         first += chunk
@@ -133,9 +136,11 @@ class _Reader:
 class _Counter:
     """The pieces, counted."""
 
-    def __init__(self, chunks: Iterator[bytes]) -> None:
+    def __init__(self, chunks: Iterator[bytes], name: str) -> None:
         self._chunks = iter(chunks)
+        self._name = name
         self.count = 0
+        self.became = 0
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -143,6 +148,8 @@ class _Counter:
     def __next__(self) -> bytes:
         chunk = next(self._chunks)
         self.count += len(chunk)
+        if self.count > 2 * self.became + _NOTHING:
+            raise _damaged(self._name, f"{self.count:,} bytes of it stand for {self.became:,} only")
         return chunk
 
 
@@ -150,6 +157,7 @@ def _bounded(pieces: Iterator[bytes], counter: _Counter, name: str, limit: int) 
     total = 0
     for piece in pieces:
         total += len(piece)
+        counter.became = total
         if total > limit:
             raise _damaged(name, f"it grows to more than the limit of {limit:,} bytes")
         if total > _GENEROUS and total > counter.count * _MOST_RATIO:

@@ -337,6 +337,34 @@ def test_bombs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     refused(store, data, Digest("2" * 64), "cannot be unpacked")
 
 
+@pytest.mark.parametrize("kind", ["frames", "members"])
+def test_what_never_becomes_anything(kind: str) -> None:
+    """Frames to be skipped (RFC 8878, 3.1.2) and empty members can follow one another for ever."""
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        if kind == "frames":
+            yield zstandard.compress(b"x")
+            piece = b"\x50\x2a\x4d\x18" + (1 << 20).to_bytes(4, "little") + bytes(1 << 20)
+        else:
+            yield gzip.compress(b"x")
+            # One large member of nothing: a name in its header (RFC 1952, 2.3.1).
+            piece = b"\x1f\x8b\x08\x08" + bytes(6) + b"n" * (1 << 20) + b"\0\x03\0" + bytes(8)
+        while taken < 1 << 28:
+            taken += len(piece)
+            yield piece
+
+    def read() -> None:
+        with decompress_module.decompress(endless(), name="hostile") as found:
+            for _ in found:
+                pass
+
+    with pytest.raises(IntegrityError, match="stand for"):
+        read()
+    assert taken < 1 << 28
+
+
 def test_the_limit_of_what_it_may_become() -> None:
     with (
         decompress_module.decompress(iter([gzip.compress(bytes(5000))]), name="x", limit=4999) as chunks,
