@@ -117,7 +117,10 @@ def _document(document: Document, content: Content) -> Answer:
 
 def _listed(request: Request, place: str, key: str, items: Sequence[str], more: dict[str, str]) -> Answer:
     """A part of a list, as ``n`` and ``last`` ask for it, with a link to the next one."""
-    query = parse_qs(request.query, max_num_fields=10)
+    try:
+        query = parse_qs(request.query, max_num_fields=10)
+    except ValueError:
+        return _error(400, "UNSUPPORTED", "that is no query of a list")
     last = query.get("last", [""])[0]
     wanted = query.get("n", [""])[0]
     most = min(int(wanted), _MOST) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else _MOST

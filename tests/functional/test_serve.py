@@ -387,6 +387,7 @@ def test_a_registry_that_can_only_be_read(served: MirrorWorld, tmp_path: Path) -
     assert json.loads(served.mirror.get("v2/tiny/tags/list?n=1"))["tags"] == ["latest"]
     assert served.mirror.status("v2/other/manifests/latest") == 404
     assert served.mirror.status("v2/tiny/manifests/sha256:00") == 400
+    assert served.mirror.status("v2/_catalog?" + "&".join("abcdefghijklmno")) == 400
 
 
 # The command
