@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from lockbuild.transport.failures import (
     NotFoundError,
     OfflineError,
     RefusedError,
+    TooSlowError,
     UnreachableError,
 )
 from lockbuild.transport.http import Http
@@ -449,7 +451,8 @@ def survives(
     for attempt in attempts:
         for path in paths:
             server.script[f"{repository}/{path}"] = [answer] * 9
-        with suppress(LockbuildError):
+        with suppress(LockbuildError), pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lockbuild.transport.registry_blobs._PAUSE", 0.001)
             attempt(client(None, environ=environ))
     assert not store.has_blob(digest)
 
@@ -497,6 +500,32 @@ def test_a_broken_transfer_is_gone_on_from(plain: tuple[Server, Reference], tmp_
     assert ranges == [None, "bytes=700000-", "bytes=1300000-"]
     server.script[path] = [truncate(700_000), truncate(600_000)]
     assert b"".join(client(None).chunks(reference, digest, len(data))) == data
+
+
+def test_a_byte_now_and_then_is_not_waited_for(
+    plain: tuple[Server, Reference], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes within the time-out, so that the whole would never end."""
+    monkeypatch.setattr("lockbuild.transport.body.SLOWEST_FOR", 0.3)
+
+    def drip(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.head(200, 100_000)
+        for _ in range(100):
+            time.sleep(0.05)
+            handler.send(b"x")
+
+    server, reference = plain
+    digest = Digest.of(b"abc")
+    registries = client(None)
+    for attempt in (
+        lambda: registries.fetch_blob(reference, digest, Store(tmp_path / "store"), size=100_000),
+        lambda: list(registries.chunks(reference, digest, 100_000)),
+        lambda: registries.blob_bytes(reference, digest, limit=1 << 20),
+    ):
+        server.script[f"/v2/a/b/blobs/{digest}"] = [drip]
+        with pytest.raises(TooSlowError, match="less than 1024 bytes a second"):
+            attempt()
 
 
 def test_a_manifest_must_be_what_it_is_called(plain: tuple[Server, Reference]) -> None:
