@@ -69,8 +69,10 @@ def _connected(parts: SplitResult, port: int, subject: str) -> Finding:
     assert parts.hostname is not None
     try:
         socket.create_connection((parts.hostname, port), timeout=_SECONDS).close()
-    except OSError as error:
-        reason = error.strerror or "no answer within the time-out"
+    except (OSError, UnicodeError) as error:
+        reason = "it is no name of a host"
+        if isinstance(error, OSError):
+            reason = error.strerror or "no answer within the time-out"
         return warning(
             "proxy",
             f"nothing can be reached through it: {reason}",

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
+from urllib.parse import urlsplit
 
 from lockbuild.errors import Problem
 from lockbuild.model.digest import Digest
@@ -89,6 +90,14 @@ def _is_mount(mount: str, group: str, short: str) -> bool:
     return path.parts[:2] == ("/", "opt") and len(path.parts) > 2 and _is_plain(mount[1:])
 
 
+def _is_url(text: str) -> bool:
+    try:
+        _ = urlsplit(text).port
+    except ValueError:
+        return False
+    return _URL.fullmatch(text) is not None
+
+
 def _source(key: str, source: Source, trees: set[str]) -> Iterator[Problem]:
     from packageurl import PackageURL
 
@@ -103,7 +112,7 @@ def _source(key: str, source: Source, trees: set[str]) -> Iterator[Problem]:
     is_image = source.purl.startswith("pkg:oci/")
     if is_image and not _is_of_image(source):
         yield Problem(f"{key}.url", f"{source.location!r} is not oci://REGISTRY/REPOSITORY@ and its digest")
-    elif source.url is not None and not is_image and not _URL.fullmatch(source.url):
+    elif source.url is not None and not is_image and not _is_url(source.url):
         yield Problem(f"{key}.url", f"{source.url!r} is not an http://, https://, file:// or ssh:// URL")
     if source.at is not None and not _is_plain(source.at):
         yield Problem(f"{key}.at", f"{source.at!r} leaves the tree")

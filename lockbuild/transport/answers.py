@@ -86,6 +86,7 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
     import ssl
 
     from requests.exceptions import ProxyError
+    from urllib3.exceptions import LocationValueError
 
     root = _root_cause(error)
     proxy = isinstance(error, ProxyError)
@@ -99,6 +100,8 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
         hint = _CERTIFICATE_HINT if "certificate" in reason or "handshake" in reason else None
     elif isinstance(root, TimeoutError) or "Timeout" in type(error).__name__:
         said = "no answer within the time-out"
+    elif isinstance(root, UnicodeError | LocationValueError):
+        said = "it is no name of a host"
     elif refused := _TUNNEL.match(str(root)):
         said = f"the proxy answers {refused[1]}"
         hint = _PROXY_HINT if refused[1] == "407" else None

@@ -152,7 +152,7 @@ def _current_context(environ: Mapping[str, str], config: Path) -> tuple[str, Tls
             else None
         )
         return str(endpoint["Host"]), tls
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

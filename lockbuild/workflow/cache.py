@@ -146,8 +146,8 @@ class Cache:
             self._transfers.each(items, work, connections=connections, name=f"cache-{what}")
 
     def _first(self, name: str, fetch: Callable[[CacheRepository], bool]) -> None:
-        """From the first of the caches that has it."""
-        for cache in self._reading:
+        """From the first of the caches that has it; from none offline."""
+        for cache in () if self._offline else self._reading:
             if not self._useful(cache):
                 continue
             try:

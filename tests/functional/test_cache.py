@@ -341,6 +341,12 @@ def test_offline_the_cache_is_not_asked(cached: Cached, tmp_path: Path) -> None:
     assert "the cache" not in result.err
     assert len(cached.registry.log) == before
     assert cached.world.run("cache", "pull", "--offline", store=tmp_path / "store", status=4)
+    cached.configure('[cache]\nread = ["HOST/team/cache"]\noutputs = true\n')
+    cached.world.run("sync", store=tmp_path / "other")
+    before = len(cached.registry.log)
+    built = cached.world.run("build", "--offline", "-o", tmp_path / "out", store=tmp_path / "other")
+    assert "the cache" not in built.err
+    assert len(cached.registry.log) == before
 
 
 def test_no_secret_stands_in_what_is_pushed(cached: Cached) -> None:

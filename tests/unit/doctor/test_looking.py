@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lockbuild.doctor import machine, sandboxes
+from lockbuild.doctor import machine, network, sandboxes
 from lockbuild.doctor.finding import Finding, ok, warning
 from lockbuild.doctor.parallel import Failed, in_parallel
 from lockbuild.errors import ExitStatus
@@ -76,3 +76,9 @@ def test_which_sandbox_builds_run_in(
     found = sandboxes.conclusion(findings, wanted)
     assert found.message.startswith(message)
     assert found.status == status
+
+
+def test_a_proxy_whose_name_is_none() -> None:
+    (finding,) = network.proxies({"http_proxy": "http://user:secret@a..b:80"}, connect=True)
+    assert finding.message == "nothing can be reached through it: it is no name of a host"
+    assert "secret" not in str(finding)

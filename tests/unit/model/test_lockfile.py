@@ -129,6 +129,12 @@ def test_an_unknown_newer_schema_names_what_is_needed() -> None:
         ('path = "pool/a.deb"', 'path = "/pool/a.deb"', "sources[0].path: '/pool/a.deb' is not a path below"),
         ('path = "pool/a.deb"', 'path = "../a.deb"', "sources[0].path: '../a.deb' is not a path below"),
         ('path = "pool/a.deb"', 'url = "ftp://x"', "sources[0].url: 'ftp://x' is not an http://"),
+        ('path = "pool/a.deb"', 'url = "http://[x"', "sources[0].url: 'http://[x' is not an http://"),
+        (
+            'path = "pool/a.deb"',
+            'url = "http://x:99999/"',
+            "sources[0].url: 'http://x:99999/' is not an http://",
+        ),
         ('path = "pool/a.deb"\n', "", "sources[0]: has one of path and url, not both or neither"),
         ('["linux/amd64:base"]', '["any:base"]', "sources[0].trees: there is no tree 'any:base'"),
         ('["linux/amd64:base"]', '["any:base"]', "trees[0]: no source is part of linux/amd64:base"),
