@@ -10,7 +10,7 @@ from lockbuild.errors import LockbuildError
 from lockbuild.model.reference import Reference
 from lockbuild.transport.failures import NotFoundError
 from lockbuild.transport.http import Http
-from lockbuild.transport.registry import Registries
+from lockbuild.transport.registry.registries import Registries
 
 
 def caches(config: Config) -> list[str]:

@@ -20,9 +20,9 @@ from lockbuild.transport.index import PackageIndexes
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
-    from lockbuild.transport.git import GitRepositories
+    from lockbuild.transport.git.repositories import GitRepositories
     from lockbuild.transport.http import Http
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
 
 __all__ = ["Fetcher"]
 

@@ -20,11 +20,11 @@ from lockbuild.fetch.places import Places
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
 from lockbuild.transport.failures import MalformedError, NotFoundError, TooLargeError
-from lockbuild.transport.git_objects import is_below
+from lockbuild.transport.git.objects import is_below
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
-    from lockbuild.transport.git import Entry, GitRepositories
+    from lockbuild.transport.git.repositories import Entry, GitRepositories
 
 HINT = "see whether the repository still has the commit, or name a mirror that has ([[mirrors]])"
 """What to do where no repository has it."""
@@ -54,7 +54,7 @@ def fetch(source: Source, store: Store, repositories: GitRepositories, places: P
     ``repositories`` raises: for a commit that is gone NotFoundError, which says what it was.
     """
     from lockbuild.fetch.git_directory import write_git_directory
-    from lockbuild.transport.git_process import GitStoppedError
+    from lockbuild.transport.git.process import GitStoppedError
     from lockbuild.transport.transfers import StoppedError
 
     assert source.url is not None, "the schema of locks gives every commit its repository"
@@ -138,7 +138,7 @@ def _gone(
     error: NotFoundError, source: Source, repositories: GitRepositories, places: Places
 ) -> NotFoundError:
     """The error for a commit that no place has, with the reference that it was when it was locked."""
-    from lockbuild.transport.git_refs import described
+    from lockbuild.transport.git.refs import described
 
     reference = places.references.get(source.commit or "")
     if reference is None or repositories.has(source.url or "", source.commit or ""):

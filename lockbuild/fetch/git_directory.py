@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lockbuild.archive import gitpack
 from lockbuild.archive.tarstream import CanonicalTar
-from lockbuild.transport.git_objects import is_below
+from lockbuild.transport.git.objects import is_below
 
 if TYPE_CHECKING:
-    from lockbuild.transport.git import Entry, GitRepositories
+    from lockbuild.transport.git.repositories import Entry, GitRepositories
 
 _MODES = {"file": 0o100644, "executable": 0o100755, "symlink": 0o120000, "submodule": 0o160000}
 _EXTENDED, _SKIP_WORKTREE = 0x4000, 0x4000

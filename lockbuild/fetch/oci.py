@@ -12,7 +12,7 @@ from lockbuild.model.reference import Reference
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
     from lockbuild.transport.transfers import Transfers
 
 HINT = (

@@ -31,9 +31,9 @@ from lockbuild.transport.transfers import StoppedError, Transfers
 
 if TYPE_CHECKING:
     from lockbuild.store import Store
-    from lockbuild.transport.git import GitRepositories
+    from lockbuild.transport.git.repositories import GitRepositories
     from lockbuild.transport.http import Http
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
 
 _KEEPERS: dict[str, ModuleType] = {"deb": deb, "pypi": pypi, "npm": npm, "oci": oci, "generic": url}
 _PATIENCE = 2.0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from lockbuild.store import Store
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
 
 _PIECE = 1 << 20
 

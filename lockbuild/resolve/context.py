@@ -21,9 +21,9 @@ from lockbuild.resolve.target import TargetPython
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.store import Store
-    from lockbuild.transport.git import GitRepositories
+    from lockbuild.transport.git.repositories import GitRepositories
     from lockbuild.transport.http import Http
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.submodules import find_submodules
-from lockbuild.transport.git import Revision
-from lockbuild.transport.git_refs import described
+from lockbuild.transport.git.refs import described
+from lockbuild.transport.git.repositories import Revision
 
 
 def resolve(

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit, urlunsplit
 from lockbuild.config.urls import carries_secret, redact
 from lockbuild.errors import ResolveError
 from lockbuild.resolve.context import ResolveContext
-from lockbuild.transport.git_objects import is_below
-from lockbuild.transport.git_place import fault_of
+from lockbuild.transport.git.objects import is_below
+from lockbuild.transport.git.place import fault_of
 
 _MOST = 2000
 _DEEPEST = 16

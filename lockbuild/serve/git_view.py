@@ -15,9 +15,9 @@ from pathlib import Path
 
 from lockbuild.events import Note, Reporter
 from lockbuild.serve.library import Repository
-from lockbuild.transport.git_cache import CachedRepository
-from lockbuild.transport.git_places import key_of
-from lockbuild.transport.git_process import Git, GitFailedError
+from lockbuild.transport.git.cache import CachedRepository
+from lockbuild.transport.git.places import key_of
+from lockbuild.transport.git.process import Git, GitFailedError
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 

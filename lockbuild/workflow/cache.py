@@ -30,7 +30,7 @@ from lockbuild.transport.transfers import Transfers
 if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.store import Store
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
 
 T = TypeVar("T")
 

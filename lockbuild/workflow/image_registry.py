@@ -30,7 +30,7 @@ from lockbuild.workflow.workspace import Workspace
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from lockbuild.transport.registry import Manifest
+    from lockbuild.transport.registry.registries import Manifest
 
 _AT_ONCE = 3
 """Layers on their way at once."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lockbuild.config import Config
     from lockbuild.sandbox.backend import Backend
     from lockbuild.transport.documents import Documents
-    from lockbuild.transport.git import GitRepositories
+    from lockbuild.transport.git.repositories import GitRepositories
     from lockbuild.transport.http import Http
-    from lockbuild.transport.registry import Registries
+    from lockbuild.transport.registry.registries import Registries
     from lockbuild.workflow.cache import Cache
 
 MANIFEST_NAME = "lockbuild.toml"
@@ -75,7 +75,7 @@ class Workspace:
     @cached_property
     def registries(self) -> Registries:
         """The one client of image registries."""
-        from lockbuild.transport.registry import Registries
+        from lockbuild.transport.registry.registries import Registries
 
         return Registries(self.http, self.config, environ=self.environ, report=self.report)
 
@@ -97,11 +97,11 @@ class Workspace:
         """The git repositories that were met, cached in the store."""
         cache = self.store.root / "git"
         if self.documents is not None:
-            from lockbuild.transport.git_kept import KeptRepositories, RecordingRepositories
+            from lockbuild.transport.git.kept import KeptRepositories, RecordingRepositories
 
             kind = RecordingRepositories if self.documents.recording else KeptRepositories
             return kind(cache, self.config, self.documents, report=self.report)
-        from lockbuild.transport.git import GitRepositories
+        from lockbuild.transport.git.repositories import GitRepositories
 
         return GitRepositories(cache, self.config, offline=self.offline, report=self.report)
 

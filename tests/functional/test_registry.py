@@ -30,7 +30,7 @@ from lockbuild.transport.failures import (
     UnreachableError,
 )
 from lockbuild.transport.http import Http
-from lockbuild.transport.registry import Registries
+from lockbuild.transport.registry.registries import Registries
 from tests.support.http_server import Handler, Server, make_certificate, other, redirect, serving, truncate
 from tests.support.registry import (
     PASSWORD,
@@ -452,7 +452,7 @@ def survives(
         for path in paths:
             server.script[f"{repository}/{path}"] = [answer] * 9
         with suppress(LockbuildError), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("lockbuild.transport.registry_blobs._PAUSE", 0.001)
+            patch.setattr("lockbuild.transport.registry.blobs._PAUSE", 0.001)
             attempt(client(None, environ=environ))
     assert not store.has_blob(digest)
 
@@ -579,7 +579,7 @@ def test_mirrors_are_asked_in_order_and_need_not_be_trusted(tmp_path: Path) -> N
 
 
 def test_a_large_blob_goes_in_pieces_where_it_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lockbuild.transport.registry_upload._CHUNK", 1 << 20)
+    monkeypatch.setattr("lockbuild.transport.registry.upload._CHUNK", 1 << 20)
     data = os.urandom((5 << 20) + 17)
     digest = Digest.of(data)
     with registry(tmp_path / "registry") as one, front(one, limit=2 << 20) as proxy:

@@ -20,7 +20,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
 from lockbuild.store import Store
 from lockbuild.transport.failures import MalformedError, NotFoundError, TooLargeError
-from lockbuild.transport.git import GitRepositories
+from lockbuild.transport.git.repositories import GitRepositories
 from lockbuild.transport.http import Http
 from lockbuild.transport.index import PackageIndexes
 from tests.support.git_server import Repository, new_repository, run_git

@@ -17,7 +17,7 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.requests import PortTool
 from lockbuild.resolve import Resolution, ResolveContext, resolve
 from lockbuild.store import Store
-from lockbuild.transport.git import GitRepositories
+from lockbuild.transport.git.repositories import GitRepositories
 from lockbuild.transport.http import Http
 from tests.support.emscripten import EMSCRIPTEN, HASH, World, new_world, port, remote_port, zipped
 from tests.support.http_server import Server, serving

@@ -17,7 +17,7 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.requests import EmsdkTool
 from lockbuild.resolve import Resolution, ResolveContext, TargetPython, resolve
 from lockbuild.store import Store
-from lockbuild.transport.git import GitRepositories
+from lockbuild.transport.git.repositories import GitRepositories
 from lockbuild.transport.http import Http
 from tests.support.emscripten import EMSDK, NODE, World, commit_of, new_world, sha256_of
 from tests.support.http_server import Server, serving

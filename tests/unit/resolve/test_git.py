@@ -17,7 +17,7 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.requests import DawnRequest, DawnTool, GitRequest, GitTool, Request
 from lockbuild.resolve import Resolution, ResolveContext, moved_tags, resolve
 from lockbuild.store import Store
-from lockbuild.transport.git import GitRepositories
+from lockbuild.transport.git.repositories import GitRepositories
 from lockbuild.transport.http import Http
 from tests.support.emscripten import EMSCRIPTEN, remote_port
 from tests.support.git_server import Repository, new_repository

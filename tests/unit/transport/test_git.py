@@ -23,7 +23,7 @@ from lockbuild.transport.failures import (
     TransferError,
     UnreachableError,
 )
-from lockbuild.transport.git import Contents, GitRepositories
+from lockbuild.transport.git.repositories import Contents, GitRepositories
 from tests.support.git_server import (
     GitRequest,
     GitServer,
@@ -483,7 +483,7 @@ class TestHostileServers:
             opened(cache).contents(url_of(server), commit)
         assert url_of(server) in str(error.value)
         # It does not hang on git's own check.
-        from lockbuild.transport import git_process
+        from lockbuild.transport.git import process as git_process
 
         monkeypatch.setitem(git_process._ALWAYS, "fetch.fsckObjects", "false")  # type: ignore[arg-type]
         with pytest.raises(IntegrityError, match="an entry is called"):
@@ -564,7 +564,7 @@ class TestProcesses:
         program = tmp_path / "read.py"
         program.write_text(
             "import sys\nfrom pathlib import Path\nfrom lockbuild.config import Config\n"
-            "from lockbuild.transport.git import GitRepositories\n"
+            "from lockbuild.transport.git.repositories import GitRepositories\n"
             "git = GitRepositories(Path(sys.argv[1]), Config())\n"
             "url, commit = sys.argv[2:]\n"
             "assert git.read(url, commit, 'a.txt') == b'two\\n'\n"
@@ -618,7 +618,7 @@ class TestProcesses:
         server.before = stall
         program = (
             "import sys\nfrom pathlib import Path\nfrom lockbuild.config import Config\n"
-            "from lockbuild.transport.git import GitRepositories\n"
+            "from lockbuild.transport.git.repositories import GitRepositories\n"
             "GitRepositories(Path(sys.argv[1]), Config()).resolve(sys.argv[2], 'v1')\n"
         )
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -639,7 +639,7 @@ class TestProcesses:
     def test_it_can_be_stopped_from_another_thread(
         self, server: GitServer, project: Repository, cache: Path
     ) -> None:
-        from lockbuild.transport.git_process import GitStoppedError
+        from lockbuild.transport.git.process import GitStoppedError
 
         released = threading.Event()
         git = opened(cache)
@@ -705,7 +705,7 @@ def test_urls_that_are_not_used(url: str, cache: Path) -> None:
 
 
 def test_who_waits_is_told(server: GitServer, project: Repository, cache: Path) -> None:
-    from lockbuild.transport.git_cache import CachedRepository
+    from lockbuild.transport.git.cache import CachedRepository
 
     notes: list[str] = []
     git = GitRepositories(

@@ -11,7 +11,7 @@ import pytest
 
 from lockbuild.config import Config
 from lockbuild.errors import UsageError
-from lockbuild.transport.git_access import GitAccess
+from lockbuild.transport.git.access import GitAccess
 from tests.support import http_server as serve
 from tests.support.proxy import proxying
 

@@ -14,8 +14,8 @@ from lockbuild.transport.failures import (
     UnavailableError,
     UnreachableError,
 )
-from lockbuild.transport.git_place import Surroundings, fault_of, full_disk
-from lockbuild.transport.git_process import GitFailedError
+from lockbuild.transport.git.place import Surroundings, fault_of, full_disk
+from lockbuild.transport.git.process import GitFailedError
 
 
 @pytest.mark.parametrize(

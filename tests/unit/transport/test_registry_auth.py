@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockbuild.transport.registry_auth import Challenge, challenges
+from lockbuild.transport.registry.auth import Challenge, challenges
 
 
 @pytest.mark.parametrize(

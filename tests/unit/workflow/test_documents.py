@@ -12,7 +12,7 @@ from lockbuild.config.mirrors import Mirror
 from lockbuild.errors import FetchError, IntegrityError, ResolveError
 from lockbuild.resolve.pypi.metadata import read_metadata
 from lockbuild.store import Store
-from lockbuild.transport.git_kept import KeptRepositories, RecordingRepositories
+from lockbuild.transport.git.kept import KeptRepositories, RecordingRepositories
 from lockbuild.transport.http import Http
 from lockbuild.transport.index import PackageIndexes
 from lockbuild.workflow.documents import RecordedDocuments, StoredDocuments, add_documents, kept_blobs

@@ -1,0 +1,1 @@
+"""Git repositories: their references, objects and trees, through mirrors and a cache; git runs as a process."""
