@@ -75,20 +75,23 @@ def encode(
     if known is not None:
         return known
     total = layer_size(diff_id, root)
+    from concurrent.futures import ThreadPoolExecutor
+
     task = f"layer:{compression}:{diff_id}"
     report(Started(task, f"compress {name or diff_id.short} with {compression}", total))
     encoding = begin(compression, total, threads=threads)
     hasher = hashlib.sha256()
     left = total
     try:
-        with store.new_blob() as blob:
+        with store.new_blob() as blob, ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
             for chunk in canonical_chunks(root, entries=entries(diff_id, root)):
                 left -= len(chunk)
                 if left < 0:
                     break
-                hasher.update(chunk)
+                hashing = pool.submit(hasher.update, chunk)
                 for piece in encoding.feed(chunk):
                     blob.write(piece)
+                hashing.result()
                 report(Advanced(task, len(chunk)))
             found = Digest(hasher.hexdigest())
             if left or found != diff_id:

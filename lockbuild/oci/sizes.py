@@ -26,8 +26,11 @@ def layer_size(digest: Digest, root: Path) -> int:
     size = len(ustar.END)
     for name, status in entries(digest, root):
         if stat.S_ISREG(status.st_mode):
-            head = ustar.file_header(name, status.st_size, executable=False)
             size += status.st_size + ustar.padding(status.st_size)
+            if len(name) <= ustar.MAX_FIELD and status.st_size <= ustar.MAX_SIZE:
+                size += ustar.BLOCK  # as nearly all have; building the header takes long
+                continue
+            head = ustar.file_header(name, status.st_size, executable=False)
         elif stat.S_ISDIR(status.st_mode):
             head = ustar.directory_header(name)
         else:
