@@ -206,7 +206,7 @@ def _documents(
 ) -> list[Document]:
     """What is read to resolve all of the manifest, as it is today. What nobody publishes a digest of stays as it is
     locked."""
-    from lockbuild.transport.git_kept import RecordingRepositories
+    from lockbuild.transport.git.kept import RecordingRepositories
     from lockbuild.workflow.consistency import check_consistency
     from lockbuild.workflow.documents import RecordedDocuments
     from lockbuild.workflow.resolving import LockOptions, resolve_all
