@@ -87,8 +87,8 @@ def _archive(archive: LayoutArchive) -> InspectedArchive:
         digest = Digest.parse(item["digest"])
         manifest = archive.json(digest)
         config = Digest.parse(manifest["config"]["digest"])
-        if manifest["config"].get("mediaType", "").endswith("empty.v1+json"):
-            continue  # an artefact
+        if "artifactType" in manifest or manifest["config"].get("mediaType", "").endswith("empty.v1+json"):
+            continue  # an artefact, as that of a bundle beside its images
         for layer in manifest["layers"]:
             blob = Digest.parse(layer["digest"])
             if not archive.has(blob):
@@ -160,12 +160,13 @@ def _image(
                 compression=_compression(str(layer["mediaType"])),
             )
         )
+    labels = (config.get("config") or {}).get("Labels") or {}  # both are optional
     variant = f"/{config['variant']}" if config.get("variant") else ""
     return InspectedImage(
         platform=f"{config['os']}/{config['architecture']}{variant}",
         config=Digest.parse(manifest["config"]["digest"]),
         manifest=digest,
-        labels={str(key): str(value) for key, value in (config["config"].get("Labels") or {}).items()},
+        labels={str(key): str(value) for key, value in labels.items()},
         layers=tuple(layers),
         references=references,
     )
