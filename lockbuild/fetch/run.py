@@ -217,7 +217,7 @@ class Run:
             what = f"{size} source{'s are' if size != 1 else ' is'} not in the store, and the network must not be used"
             return OfflineError(
                 what + "".join(f"\n  {error.on} {error.what}" for error in errors),
-                hint="run once without --offline",
+                hint="run once without --offline, or load a bundle of this lock (`lockbuild bundle load`)",
             )
         if len(errors) == 1:
             return errors[0]
