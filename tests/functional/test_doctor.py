@@ -366,6 +366,10 @@ def test_an_invalid_configuration(well: Surroundings) -> None:
     assert configuration.level == "problem"
     assert "debian.mirror" in configuration.message
     assert diagnosis.status == ExitStatus.USAGE
+    options = ("doctor", "--quiet", "--offline", "--store", well.directory / "store")
+    printed = lockbuild(*options, status=2, environ=well.environ, cwd=well.directory)
+    [line] = [line for line in printed.out.splitlines() if "debian.mirror" in line]
+    assert line.startswith(" " * len("problem  configuration  ")), "below what it belongs to"
 
 
 def test_the_command_prints_it_both_ways(well: Surroundings) -> None:

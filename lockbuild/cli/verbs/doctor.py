@@ -43,9 +43,11 @@ def _print_diagnosis(printer: Printer, diagnosis: Diagnosis, *, quiet: bool) -> 
     lines = []
     for found in shown:
         subject = f"{found.subject}: " if found.subject else ""
-        lines.append(f"{found.level:<7}  {found.check:<{width}}  {subject}{found.message}")
+        margin = f"{'':<7}  {'':<{width}}  "
+        message = found.message.replace("\n", f"\n{margin}")
+        lines.append(f"{found.level:<7}  {found.check:<{width}}  {subject}{message}")
         if found.remedy:
-            lines.append(f"{'':<7}  {'':<{width}}  hint: {found.remedy}")
+            lines.append(f"{margin}hint: {found.remedy}")
     value = {
         "status": int(diagnosis.status),
         "seconds": round(diagnosis.seconds, 3),
