@@ -58,7 +58,10 @@ def run(call: Call) -> ExitStatus:
 
 
 def _print_transferred(printer: Printer, done: Transferred, *, verb: str) -> None:
-    counted = ", ".join(f"{len(names)} {kind}" for kind, names in done.done.items())
+    counted = ", ".join(
+        f"{len(names)} {kind.removesuffix('s') if len(names) == 1 else kind}"
+        for kind, names in done.done.items()
+    )
     unchanged = sum(done.unchanged.values())
     lines = [f"{verb} {counted} ({unchanged} were there already): {done.cache}"]
     why = "the store lacks it" if verb == "pushed" else "the cache lacks it"
