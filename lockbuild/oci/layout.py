@@ -211,7 +211,9 @@ class LayoutArchive:
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
-            raise storage_error(error, "cannot read it", on=str(path), instead="or name another file") from error
+            raise storage_error(
+                error, "cannot read it", on=str(path), instead="or name another file"
+            ) from error
         try:
             end = path.stat().st_size
             with _tar(self._file, "r:", str(path)) as (archive, ended):
