@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lockbuild.errors import IntegrityError
 from lockbuild.model.digest import Digest
-from lockbuild.store.durable import filling, storing, sync_directory, write_all
+from lockbuild.store.durable import WriteBehind, filling, storing, sync_directory, write_all
 from lockbuild.store.layout import Layout
 from lockbuild.store.staging import staging
 
@@ -24,6 +24,7 @@ class NewBlob:
         self._path = path
         self._descriptor = descriptor
         self._hasher = hashlib.sha256()
+        self._behind = WriteBehind(descriptor)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append ``data``."""
@@ -31,6 +32,7 @@ class NewBlob:
         write_all(self._descriptor, view)
         self._hasher.update(view)
         self.size += len(view)
+        self._behind.wrote(len(view))
 
     def commit(self, expected: Digest | None = None) -> Digest:
         """Name the blob by its digest, and give that back; it is durable then.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lockbuild.errors import FetchError, UsageError, storage_error
 from lockbuild.model.digest import Digest
+from lockbuild.store.durable import WriteBehind
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -83,6 +84,7 @@ class Output:
             self._slice.update(view)
             self._left -= len(view)
         _write(self._temporary[-1][1], view)
+        self._behind.wrote(len(view))
 
     def _begin(self) -> None:
         file = self.files[len(self._temporary)]
@@ -92,6 +94,7 @@ class Output:
         self._temporary.append((Path(name), descriptor))
         if self._heads:
             _write(descriptor, memoryview(self._heads[len(self._temporary) - 1].start()))
+        self._behind = WriteBehind(descriptor)
 
     def _end(self) -> None:
         assert self._heads
