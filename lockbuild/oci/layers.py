@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.archive.canonical import canonical_chunks
+from lockbuild.archive.hashing import HashBehind
 from lockbuild.archive.treewriter import LIMIT
 from lockbuild.errors import IntegrityError
 from lockbuild.events import Advanced, Finished, Reporter, Started, silent
@@ -75,25 +76,22 @@ def encode(
     if known is not None:
         return known
     total = layer_size(diff_id, root)
-    from concurrent.futures import ThreadPoolExecutor
-
     task = f"layer:{compression}:{diff_id}"
     report(Started(task, f"compress {name or diff_id.short} with {compression}", total))
     encoding = begin(compression, total, threads=threads)
-    hasher = hashlib.sha256()
     left = total
     try:
-        with store.new_blob() as blob, ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
+        with store.new_blob() as blob, HashBehind() as tree_hash:
             for chunk in canonical_chunks(root, entries=entries(diff_id, root)):
                 left -= len(chunk)
                 if left < 0:
                     break
-                hashing = pool.submit(hasher.update, chunk)
+                tree_hash.update(chunk)
                 for piece in encoding.feed(chunk):
                     blob.write(piece)
-                hashing.result()
+                tree_hash.settle()
                 report(Advanced(task, len(chunk)))
-            found = Digest(hasher.hexdigest())
+            found = tree_hash.digest()
             if left or found != diff_id:
                 raise _damaged_tree(name, diff_id, found)
             for piece in encoding.finish():
@@ -209,20 +207,16 @@ def _file_chunks(path: Path) -> Iterator[bytes]:
 def _verified(
     chunks: Iterator[bytes] | Iterator[memoryview], layer: EncodedLayer, damaged: Callable[[], IntegrityError]
 ) -> Iterator[Buffer]:
-    from concurrent.futures import ThreadPoolExecutor
-
-    hasher = hashlib.sha256()
     left = layer.size
-    with ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
+    with HashBehind() as hasher:
         for chunk in chunks:
             left -= len(chunk)
-            hashing = pool.submit(hasher.update, chunk)  # while it is written to wherever it goes
-            if left <= 0:
-                hashing.result()
-                if left < 0 or hasher.hexdigest() != layer.digest.hex:
-                    raise damaged()
+            hasher.update(chunk)
+            if left <= 0 and (left < 0 or hasher.digest() != layer.digest):
+                raise damaged()
             yield chunk
-            hashing.result()
+            if not isinstance(chunk, bytes):
+                hasher.settle()
     if left:
         raise damaged()
 

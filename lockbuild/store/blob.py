@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lockbuild.archive.hashing import HashBehind
 from lockbuild.errors import IntegrityError
 from lockbuild.model.digest import Digest
 from lockbuild.store.durable import WriteBehind, filling, storing, sync_directory, write_all
@@ -18,19 +18,21 @@ from lockbuild.store.staging import staging
 class NewBlob:
     """A blob in the making: `write` its bytes, then `commit`. ``size`` counts the bytes written so far."""
 
-    def __init__(self, layout: Layout, path: Path, descriptor: int) -> None:
+    def __init__(self, layout: Layout, path: Path, descriptor: int, hasher: HashBehind) -> None:
         self.size = 0
         self._layout = layout
         self._path = path
         self._descriptor = descriptor
-        self._hasher = hashlib.sha256()
+        self._hasher = hasher
         self._behind = WriteBehind(descriptor)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append ``data``."""
         view = memoryview(data).cast("B")
+        self._hasher.update(data)
         write_all(self._descriptor, view)
-        self._hasher.update(view)
+        if not isinstance(data, bytes):
+            self._hasher.settle()
         self.size += len(view)
         self._behind.wrote(len(view))
 
@@ -39,7 +41,7 @@ class NewBlob:
 
         IntegrityError, and nothing is kept, where the digest is not the ``expected`` one.
         """
-        digest = Digest(self._hasher.hexdigest())
+        digest = self._hasher.digest()
         if expected is not None and digest != expected:
             raise IntegrityError(f"the {self.size:,} bytes have the digest {digest}", on=str(expected))
         target = self._layout.blob(digest)
@@ -59,6 +61,7 @@ def new_blob(layout: Layout) -> Iterator[NewBlob]:
         path = directory / "blob"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            yield NewBlob(layout, path, descriptor)
+            with HashBehind() as hasher:
+                yield NewBlob(layout, path, descriptor, hasher)
         finally:
             os.close(descriptor)

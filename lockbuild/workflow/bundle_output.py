@@ -7,11 +7,11 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.archive.hashing import HashBehind
 from lockbuild.errors import FetchError, UsageError, storage_error
 from lockbuild.model.digest import Digest
 from lockbuild.store.durable import WriteBehind
@@ -30,26 +30,25 @@ class Output:
     def __init__(self, target: Path, exits: ExitStack, heads: list[PartHead] | None) -> None:
         self._target = target
         self._heads = heads
-        self._hasher = hashlib.sha256()
+        self._hasher = exits.enter_context(HashBehind())
         self._slice = hashlib.sha256()
         self._digests: list[Digest] = []
         self._left = heads[0].length if heads else 0
         names = [f"{target.name}.{head.number:03}" for head in heads] if heads else [target.name]
         self.files = [target.parent / name for name in names]
         self._exits = exits
-        self._pool = exits.enter_context(ThreadPoolExecutor(1, thread_name_prefix="hash"))
         self._temporary: list[tuple[Path, int]] = []
         self._begin()
 
     @property
     def digest(self) -> Digest:
         """Of all that was written."""
-        return Digest(self._hasher.hexdigest())
+        return self._hasher.digest()
 
     def write(self, data: Buffer) -> None:
         """Append ``data``."""
         view = memoryview(data).cast("B")
-        hashing = self._pool.submit(self._hasher.update, view)  # on another core, while it is written
+        self._hasher.update(data)
         while self._heads and len(view) > self._left:
             piece, view = view[: self._left], view[self._left :]
             self._put(piece)
@@ -57,7 +56,8 @@ class Output:
             self._left = self._heads[len(self._temporary)].length
             self._begin()
         self._put(view)
-        hashing.result()
+        if not isinstance(data, bytes):
+            self._hasher.settle()
 
     def commit(self) -> None:
         """Bring it to the disk and give it its name."""
