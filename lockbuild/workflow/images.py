@@ -172,7 +172,7 @@ def build_archive(
     from lockbuild.oci.archive import ImageArchive, chunks_of
     from lockbuild.oci.index import ImageEntry, compute_index
     from lockbuild.oci.load import default_reference
-    from lockbuild.workflow.bundle_output import output
+    from lockbuild.workflow.output import output
 
     made = make_images(workspace, project, platforms, compression)
     images = [each.image for each in made]

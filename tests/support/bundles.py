@@ -15,8 +15,8 @@ from lockbuild.model.lock import Lock, LockedTree, ManifestRecord, Source
 from lockbuild.model.lockfile import canonical, dumps
 from lockbuild.model.platform import Platform
 from lockbuild.model.soundness import inputs_digest
-from lockbuild.oci.bundle import Blob, BundledSource, BundledTree, Contents
-from lockbuild.oci.bundle_write import bundle_files
+from lockbuild.oci.bundle.contents import Blob, BundledSource, BundledTree, Contents
+from lockbuild.oci.bundle.write import bundle_files
 from lockbuild.oci.encoders import encoder
 from lockbuild.oci.layers import encode
 from lockbuild.oci.sizes import layer_size

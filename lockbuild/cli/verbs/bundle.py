@@ -12,8 +12,8 @@ from lockbuild.errors import ExitStatus
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
     from lockbuild.cli.grammar import Commands
-    from lockbuild.oci.bundle import Contents
-    from lockbuild.workflow.bundle_load import Loaded
+    from lockbuild.oci.bundle.contents import Contents
+    from lockbuild.workflow.bundle.load import Loaded
 
 _SIZE = re.compile(r"([1-9][0-9]{0,14})([KMGT]?)")
 _SHOWN = 20
@@ -96,9 +96,9 @@ def run(call: Call) -> ExitStatus:
 
 
 def _create(call: Call) -> ExitStatus:
-    from lockbuild.oci.bundle_text import amount
-    from lockbuild.workflow.bundle import create
-    from lockbuild.workflow.bundle_contents import BundleOptions
+    from lockbuild.oci.bundle.text import amount
+    from lockbuild.workflow.bundle.contents import BundleOptions
+    from lockbuild.workflow.bundle.create import create
     from lockbuild.workflow.project import load_lock
 
     arguments = call.arguments
@@ -132,7 +132,7 @@ def _create(call: Call) -> ExitStatus:
 
 
 def _load(call: Call) -> ExitStatus:
-    from lockbuild.workflow.bundle_load import load
+    from lockbuild.workflow.bundle.load import load
 
     paths = call.paths() if call.arguments.project is not None else None
     loaded = load(call.workspace, call.arguments.files, paths)
@@ -174,7 +174,7 @@ def _loaded(loaded: Loaded) -> list[str]:
 
 
 def _verify(call: Call) -> ExitStatus:
-    from lockbuild.workflow.bundle_verify import verify
+    from lockbuild.workflow.bundle.verify import verify
 
     contents = verify(call.workspace, call.arguments.files)
     call.progress.close()
@@ -187,8 +187,8 @@ def _verify(call: Call) -> ExitStatus:
 
 
 def _inspect(call: Call) -> ExitStatus:
-    from lockbuild.oci.bundle_text import index_text
-    from lockbuild.workflow.bundle_verify import inspect
+    from lockbuild.oci.bundle.text import index_text
+    from lockbuild.workflow.bundle.verify import inspect
 
     found = inspect(call.arguments.files)
     call.progress.close()

@@ -16,11 +16,11 @@ from lockbuild.archive import ustar
 from lockbuild.errors import IntegrityError, LockbuildError, UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
-from lockbuild.oci import bundle
-from lockbuild.oci.bundle import Blob, Contents
-from lockbuild.oci.bundle_read import LIMIT, BundleReader, CutShortError
-from lockbuild.oci.bundle_source import StreamSource
-from lockbuild.oci.bundle_text import index_text
+from lockbuild.oci.bundle import contents as bundle
+from lockbuild.oci.bundle.contents import Blob, Contents
+from lockbuild.oci.bundle.read import LIMIT, BundleReader, CutShortError
+from lockbuild.oci.bundle.source import StreamSource
+from lockbuild.oci.bundle.text import index_text
 from tests.support.bundles import (
     COMMIT,
     SmallBundle,

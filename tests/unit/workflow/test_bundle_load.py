@@ -16,11 +16,11 @@ from lockbuild.errors import FetchError, IntegrityError, LockbuildError, UsageEr
 from lockbuild.events import Advanced, Event, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
-from lockbuild.oci.bundle import Blob, Contents
+from lockbuild.oci.bundle.contents import Blob, Contents
 from lockbuild.store import Store
-from lockbuild.workflow.bundle_load import Loaded, load
-from lockbuild.workflow.bundle_output import output
-from lockbuild.workflow.bundle_verify import inspect, verify
+from lockbuild.workflow.bundle.load import Loaded, load
+from lockbuild.workflow.bundle.verify import inspect, verify
+from lockbuild.workflow.output import output
 from lockbuild.workflow.workspace import Workspace
 from tests.support.bundles import (
     DEB,

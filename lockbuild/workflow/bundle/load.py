@@ -18,15 +18,15 @@ from pathlib import Path
 from lockbuild.errors import FetchError, IntegrityError, UsageError
 from lockbuild.model.belonging import locked_platforms
 from lockbuild.model.digest import Digest
-from lockbuild.oci.bundle import BundledTree, Contents
-from lockbuild.oci.bundle_read import BundleReader, CutShortError, Section
+from lockbuild.oci.bundle.contents import BundledTree, Contents
+from lockbuild.oci.bundle.read import BundleReader, CutShortError, Section
 from lockbuild.oci.layers import decode
 from lockbuild.store import Store
 from lockbuild.store.partial import Binding, Partial
-from lockbuild.workflow.bundle_blobs import Chunks, by_layer, progress, sha512_bindings
-from lockbuild.workflow.bundle_files import read_bundle
-from lockbuild.workflow.bundle_needs import lacking
-from lockbuild.workflow.bundle_verify import check_sha512
+from lockbuild.workflow.bundle.blobs import Chunks, by_layer, progress, sha512_bindings
+from lockbuild.workflow.bundle.files import read_bundle
+from lockbuild.workflow.bundle.needs import lacking
+from lockbuild.workflow.bundle.verify import check_sha512
 from lockbuild.workflow.documents import add_documents
 from lockbuild.workflow.project import load_lock
 from lockbuild.workflow.workspace import ProjectPaths, Workspace

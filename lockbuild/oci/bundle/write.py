@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
 from lockbuild.model.platform import Platform
-from lockbuild.oci import bundle
-from lockbuild.oci.bundle import Contents
-from lockbuild.oci.bundle_read import INDEX_TEXT
-from lockbuild.oci.bundle_text import index_text
+from lockbuild.oci.bundle import contents as bundle
+from lockbuild.oci.bundle.contents import Contents
+from lockbuild.oci.bundle.read import INDEX_TEXT
+from lockbuild.oci.bundle.text import index_text
 from lockbuild.oci.layout import (
     LayoutFile,
     Write,

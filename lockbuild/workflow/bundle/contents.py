@@ -14,7 +14,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, Source
 from lockbuild.model.lockfile import dumps, loads
 from lockbuild.model.platform import Platform
-from lockbuild.oci.bundle import (
+from lockbuild.oci.bundle.contents import (
     Blob,
     BundledImage,
     BundledSource,
@@ -24,12 +24,12 @@ from lockbuild.oci.bundle import (
     Purpose,
     image_manifest,
 )
-from lockbuild.oci.bundle_text import amount
+from lockbuild.oci.bundle.text import amount
 from lockbuild.oci.encoders import Compression, encoder
 from lockbuild.oci.layers import EncodedLayer, encode
 from lockbuild.oci.sizes import layer_size
 from lockbuild.store.sources import source_blob
-from lockbuild.workflow.bundle_needs import Needs, With, needs
+from lockbuild.workflow.bundle.needs import Needs, With, needs
 from lockbuild.workflow.image import compressed_image
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.sync import Synced
@@ -248,7 +248,7 @@ def _count(number: int, what: str) -> str:
 
 def base_of(file: Path, platforms: Sequence[Platform], what: With) -> Base:
     """What whoever has the lock or the bundle ``file`` has."""
-    from lockbuild.workflow.bundle_files import is_bundle, read_bundle
+    from lockbuild.workflow.bundle.files import is_bundle, read_bundle
 
     if is_bundle(file):
         with read_bundle([file], head_only=True) as reader:

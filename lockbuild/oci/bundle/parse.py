@@ -12,8 +12,8 @@ import re
 from lockbuild.errors import IntegrityError, InvalidFileError, UsageError
 from lockbuild.model.lock import SCHEMA as LOCK_SCHEMA
 from lockbuild.model.lock import Lock
-from lockbuild.oci import bundle
-from lockbuild.oci.bundle import Contents
+from lockbuild.oci.bundle import contents as bundle
+from lockbuild.oci.bundle.contents import Contents
 
 _MOST_VALUES = 400_000
 _MOST_DOTS = 8

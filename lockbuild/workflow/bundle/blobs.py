@@ -9,9 +9,9 @@ from pathlib import Path
 from lockbuild.events import Advanced, Finished, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, Source
-from lockbuild.oci.bundle import BundledTree, Contents
-from lockbuild.oci.bundle_binding import bound_sources
-from lockbuild.oci.bundle_read import BundleReader, Section
+from lockbuild.oci.bundle.binding import bound_sources
+from lockbuild.oci.bundle.contents import BundledTree, Contents
+from lockbuild.oci.bundle.read import BundleReader, Section
 from lockbuild.workflow.workspace import Workspace
 
 

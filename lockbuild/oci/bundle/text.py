@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lockbuild.model.lock import Lock
-from lockbuild.oci.bundle import Contents
+from lockbuild.oci.bundle.contents import Contents
 
 _TITLE = {
     "offline-sync": "what `lockbuild sync` and `reproduce` need where there is no network",

@@ -10,11 +10,11 @@ from pathlib import Path
 from lockbuild.errors import IntegrityError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
-from lockbuild.oci.bundle import BundledTree, Contents
-from lockbuild.oci.bundle_read import Section
+from lockbuild.oci.bundle.contents import BundledTree, Contents
+from lockbuild.oci.bundle.read import Section
 from lockbuild.oci.decompress import decompress
-from lockbuild.workflow.bundle_blobs import by_layer, progress, sha512_bindings
-from lockbuild.workflow.bundle_files import read_bundle
+from lockbuild.workflow.bundle.blobs import by_layer, progress, sha512_bindings
+from lockbuild.workflow.bundle.files import read_bundle
 from lockbuild.workflow.workspace import Workspace
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from lockbuild.model.belonging import locked_platforms
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, LockedEnvironment, Source
-from lockbuild.oci.bundle import BundledImage, Contents
+from lockbuild.oci.bundle.contents import BundledImage, Contents
 
 
 def strangers(contents: Contents, lock: Lock) -> Iterator[str]:

@@ -19,7 +19,7 @@ from lockbuild.store.durable import WriteBehind
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from lockbuild.oci.bundle_split import PartHead
+    from lockbuild.oci.bundle.split import PartHead
 
 _INSTEAD = "or write it to another place (-o FILE)"
 
@@ -112,7 +112,7 @@ def output(target: Path, size: int, split: int | None, *, what: str = "the bundl
     """
     heads = None
     if split is not None:
-        from lockbuild.oci.bundle_split import planned
+        from lockbuild.oci.bundle.split import planned
 
         heads = planned(size, split)
     if target.is_dir():

@@ -17,11 +17,11 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
 from lockbuild.model.lockfile import dumps
 from lockbuild.model.platform import Platform
-from lockbuild.oci.bundle import Contents
+from lockbuild.oci.bundle.contents import Contents
 from lockbuild.oci.layers import layer_chunks
-from lockbuild.workflow.bundle_contents import BundleOptions, base_of, contents_of
-from lockbuild.workflow.bundle_needs import Needs, With, needs, require_platforms
-from lockbuild.workflow.bundle_output import output
+from lockbuild.workflow.bundle.contents import BundleOptions, base_of, contents_of
+from lockbuild.workflow.bundle.needs import Needs, With, needs, require_platforms
+from lockbuild.workflow.output import output
 from lockbuild.workflow.project import Project, require_current
 from lockbuild.workflow.project_files import store_patches
 from lockbuild.workflow.sync import Synced, fetch_sources, sync
@@ -66,7 +66,7 @@ def create(
     contents, configs, layers = contents_of(
         workspace, project, lock, platforms, needed, base, synced, options
     )
-    from lockbuild.oci.bundle_write import bundle_files
+    from lockbuild.oci.bundle.write import bundle_files
 
     text = dumps(lock).encode()
     roots = {

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from lockbuild.archive import ustar
 from lockbuild.errors import IntegrityError, UsageError
 from lockbuild.model.digest import Digest
-from lockbuild.oci import bundle
-from lockbuild.oci.bundle_binding import strangers
-from lockbuild.oci.bundle_parse import parse_contents, parse_lock, refused
-from lockbuild.oci.bundle_source import ByteSource
-from lockbuild.oci.bundle_text import index_text
+from lockbuild.oci.bundle import contents as bundle
+from lockbuild.oci.bundle.binding import strangers
+from lockbuild.oci.bundle.parse import parse_contents, parse_lock, refused
+from lockbuild.oci.bundle.source import ByteSource
+from lockbuild.oci.bundle.text import index_text
 from lockbuild.oci.layout import INDEX_NAME, MARKER, MARKER_NAME, blob_name
 
 if TYPE_CHECKING:

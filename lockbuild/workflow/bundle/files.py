@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from lockbuild.errors import UsageError
-from lockbuild.oci.bundle_read import BundleReader
-from lockbuild.oci.bundle_source import ByteSource, PeekedSource, StreamSource, open_bundle
-from lockbuild.oci.bundle_split import PartsSource, is_part, ordered
+from lockbuild.oci.bundle.read import BundleReader
+from lockbuild.oci.bundle.source import ByteSource, PeekedSource, StreamSource, open_bundle
+from lockbuild.oci.bundle.split import PartsSource, is_part, ordered
 
 STDIN = Path("-")
 _BLOCK = 512

@@ -18,7 +18,7 @@ from lockbuild.archive import ustar
 from lockbuild.errors import IntegrityError, UsageError
 from lockbuild.model.base import FileModel
 from lockbuild.model.digest import Digest
-from lockbuild.oci.bundle_source import ByteSource, StreamSource
+from lockbuild.oci.bundle.source import ByteSource, StreamSource
 from lockbuild.oci.image import canonical_json
 
 MOST_PARTS = 1000

@@ -1,0 +1,1 @@
+"""The bundle format (docs/bundles.md): its contents, and writing and reading it."""
