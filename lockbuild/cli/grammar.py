@@ -36,6 +36,6 @@ class Commands:
         parser.set_defaults(**{self._destination: name}, **({"runs": self.runs} if self.runs else {}))
         return parser
 
-    def group(self, name: str, text: str) -> Commands:
-        """A command that only has sub-commands."""
-        return Commands(self.add(name, text), self._common, "verbs", required=True, destination="verb")
+    def group(self, name: str, text: str, *, of: str = "verbs") -> Commands:
+        """A command that only has sub-commands, which --help calls ``of``."""
+        return Commands(self.add(name, text), self._common, of, required=True, destination="verb")

@@ -22,7 +22,7 @@ _FORMATS = {
 
 def define(commands: Commands) -> None:
     """Its grammar."""
-    export = commands.group("export", "give editors and CI the environment, pinned by digest")
+    export = commands.group("export", "give editors and CI the environment, pinned by digest", of="formats")
     for name, text in _FORMATS.items():
         parser = export.add(name, text)
         parser.add_argument(

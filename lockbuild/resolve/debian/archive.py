@@ -129,7 +129,7 @@ def _read(
         until = timestamp(release.valid_until)
         context.report(
             Note(
-                f"{on} is expired since {until}; accepted, because the request, "
+                f"{on} expired on {until}; accepted, because the request, "
                 "lockbuild's configuration or apt's says so; the lock records it",
                 "warning",
             )
