@@ -52,6 +52,22 @@ def test_a_site_records_whoever_tries_to_get_out(tmp_path: Path) -> None:
     assert not Path(f"/run/netns/{place.namespace}").exists()
 
 
+def test_a_site_with_mirrors_and_one_with_nothing(tmp_path: Path) -> None:
+    """The one asks its mirrors, and nobody else; the other, which got a bundle from there, asks nobody."""
+    with site(tmp_path) as first, first.inside(), tiny_world(tmp_path / "world") as world:
+        world.run("lock", "--materialise")
+        world.run("reproduce", "--record")
+        bundle = tmp_path / "tiny.bundle"
+        world.run("bundle", "create", "--with", "both", "-o", bundle)
+        assert first.attempts == {f"tcp 127.0.0.1 {world.server.url.rpartition(':')[2]}"}
+    with site(tmp_path) as second, second.inside():
+        store = tmp_path / "another store"
+        world.run("bundle", "load", bundle, store=store)
+        result = world.run("reproduce", "--check-hash", store=store)
+        assert "reproduced, as the lock records" in result.out
+        assert second.attempts == set()
+
+
 def test_a_site_with_nothing_but_a_proxy(tmp_path: Path) -> None:
     """A proxy that wants a password and has a certificate of the site's own authority."""
     own = make_certificate(tmp_path / "proxy")
