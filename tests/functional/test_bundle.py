@@ -18,6 +18,7 @@ from tests.support.command import Result, lockbuild, python_path
 from tests.support.disks import small_disk
 from tests.support.engine import PrivateEngine
 from tests.support.git_server import new_repository
+from tests.support.podman import podman_storage
 from tests.support.tiny import PLATFORM, TinyWorld, tiny_world
 
 KB, MB = 1 << 10, 1 << 20
@@ -445,10 +446,9 @@ def test_docker_loads_it(world: TinyWorld, engine: PrivateEngine, tmp_path: Path
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="podman of the root user keeps its images where it is told to")
-def test_podman_loads_it(world: TinyWorld, bundle: Path, tmp_path: Path) -> None:
-    podman = [_program("podman"), "--root", str(tmp_path / "root"), "--runroot", str(tmp_path / "run"),
-              "--storage-driver", "vfs"]  # fmt: skip
-    try:
+def test_podman_loads_it(world: TinyWorld, bundle: Path) -> None:
+    _program("podman")
+    with podman_storage() as (_, podman):
         done = subprocess.run(
             [*podman, "load", "-q", "-i", bundle], capture_output=True, text=True, check=True
         )
@@ -457,5 +457,3 @@ def test_podman_loads_it(world: TinyWorld, bundle: Path, tmp_path: Path) -> None
             [*podman, "image", "inspect", "-f", "{{.Id}}", name], capture_output=True, text=True, check=True
         )
         assert f'image = "sha256:{shown.stdout.strip()}"' in (world.project / "lockbuild.lock").read_text()
-    finally:
-        subprocess.run([*podman, "system", "reset", "--force"], capture_output=True, check=False)

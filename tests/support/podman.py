@@ -19,18 +19,30 @@ _START_SECONDS = 60
 
 
 @contextmanager
+def podman_storage() -> Iterator[tuple[Path, list[str]]]:
+    """A directory that is gone afterwards, and the ``podman`` command that keeps everything there."""
+    # Not pytest's tmp_path: podman takes 50 characters for its --runroot, and a Unix socket's path has 108 bytes.
+    directory = Path(tempfile.mkdtemp(prefix="lb-podman-"))
+    try:
+        yield (
+            directory,
+            [
+                "podman",
+                *("--root", f"{directory}/root", "--runroot", f"{directory}/run"),
+                *("--tmpdir", f"{directory}/tmp", "--storage-driver", "vfs"),
+                *("--cgroup-manager", "cgroupfs", "--events-backend", "none"),
+            ],
+        )
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
 def private_podman() -> Iterator[EngineEndpoint]:
     """Start ``podman system service``, and end it by its process id with everything it made."""
-    # Not pytest's tmp_path: a Unix socket's path has 108 bytes at most.
-    directory = Path(tempfile.mkdtemp(prefix="lb-podman-"))
-    socket = directory / "podman.sock"
-    command: list[str | Path] = [
-        "podman",
-        *("--root", directory / "root", "--runroot", directory / "run", "--tmpdir", directory / "tmp"),
-        *("--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none"),
-        *("system", "service", "--time", "0", f"unix://{socket}"),
-    ]
-    try:
+    with podman_storage() as (directory, podman):
+        socket = directory / "podman.sock"
+        command = [*podman, "system", "service", "--time", "0", f"unix://{socket}"]
         log, settings = directory / "log", directory / "containers.conf"
         # Its own limits may be more than this machine lets root have; then no container starts.
         settings.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
@@ -53,8 +65,6 @@ def private_podman() -> Iterator[EngineEndpoint]:
         finally:
             service.terminate()
             service.wait(30)
-    finally:
-        shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="session")
