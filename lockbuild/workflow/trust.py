@@ -11,10 +11,11 @@ An engine's images are not looked at: it checked each layer's digest when it too
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lockbuild.build.plan import Plan
 from lockbuild.errors import IntegrityError
@@ -22,6 +23,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
 from lockbuild.workflow.workspace import Workspace
 
+_NICENESS = 10
 _HEAD_START = 0.1
 """Seconds that the body gets to start its first process: two threads that run Python hold each other up."""
 
@@ -65,6 +67,8 @@ def _look(
     stopped: threading.Event,
     ending: threading.Event,
 ) -> None:
+    with suppress(OSError):  # what this takes of the processors is to be what the build leaves
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
     ending.wait(_HEAD_START)
     for name, digest in trees:
         reason = workspace.store.tree_damage(digest, thorough=thorough, stopped=stopped.is_set)
