@@ -15,7 +15,7 @@ from lockbuild.errors import IntegrityError
 from lockbuild.model.digest import Digest
 from lockbuild.model.image import Descriptor, read_artefact
 from lockbuild.model.outcome import BuiltFile
-from lockbuild.oci.image import MANIFEST_TYPE, canonical_json, descriptor
+from lockbuild.oci.image import MANIFEST_TYPE, TITLE, canonical_json, descriptor
 from lockbuild.oci.layers import EncodedLayer
 
 TREE_TYPE = "application/vnd.lockbuild.tree.v1"
@@ -27,7 +27,6 @@ FILE_TYPE = "application/octet-stream"
 EMPTY = b"{}"
 EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 """The configuration of an artefact that has none."""
-TITLE = "org.opencontainers.image.title"
 """The annotation by which ``oras pull`` names a file."""
 
 

@@ -105,6 +105,14 @@ def plain_layer(diff_id: Digest, size: int) -> EncodedLayer:
     return EncodedLayer(diff_id, diff_id, size, MEDIA_TYPES["none"])
 
 
+def image_labels(title: str, locked: Digest | None) -> dict[str, str]:
+    """The labels of an environment's image: its ``title``, and what the lock says of it (`Lock.environment_digest`).
+
+    No clock, no place and no revision of the project: who has the same lock has the same image.
+    """
+    return {TITLE: title} if locked is None else {TITLE: title, LOCK_LABEL: str(locked)}
+
+
 def canonical_json(value: Any) -> bytes:
     """Sorted keys, no white space, UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()

@@ -123,16 +123,26 @@ def layer_chunks(
     somewhere must drop what was written. A damaged blob is removed from the store then, so that it is made again.
     """
     if layer.digest == layer.diff_id and root is not None:
-        yield from _verified(canonical_chunks(root), layer, lambda: _damaged_tree(name, layer.diff_id, None))
+        yield from _verified(
+            canonical_chunks(root),
+            layer.digest,
+            layer.size,
+            lambda: _damaged_tree(name, layer.diff_id, None),
+        )
         return
     assert store is not None
-    path = store.blob_path(layer.digest)
+    yield from blob_chunks(store, layer.digest)
+
+
+def blob_chunks(store: Store, digest: Digest) -> Iterator[Buffer]:
+    """The bytes of a blob of the store; IntegrityError as `layer_chunks`."""
+    path = store.blob_path(digest)
 
     def damaged() -> IntegrityError:
-        store.verified_blob(layer.digest)  # removes it, and says so
+        store.verified_blob(digest)  # removes it, and says so
         return IntegrityError("its file changed while it was read", on=str(path))
 
-    yield from _verified(_file_chunks(path), layer, damaged)
+    yield from _verified(_file_chunks(path), digest, path.stat().st_size, damaged)
 
 
 def decode(
@@ -205,20 +215,23 @@ def _file_chunks(path: Path) -> Iterator[bytes]:
 
 
 def _verified(
-    chunks: Iterator[bytes] | Iterator[memoryview], layer: EncodedLayer, damaged: Callable[[], IntegrityError]
+    chunks: Iterator[bytes] | Iterator[memoryview],
+    digest: Digest,
+    size: int,
+    damaged: Callable[[], IntegrityError],
 ) -> Iterator[Buffer]:
-    left = layer.size
+    left = size
     with HashBehind() as hasher:
         for chunk in chunks:
             left -= len(chunk)
             hasher.update(chunk)
-            if left <= 0 and (left < 0 or hasher.digest() != layer.digest):
+            if left <= 0 and (left < 0 or hasher.digest() != digest):
                 raise damaged()
             yield chunk
             if not isinstance(chunk, bytes):
                 hasher.settle()
-    if left:
-        raise damaged()
+        if left or (not size and hasher.digest() != digest):
+            raise damaged()
 
 
 def _damaged_tree(name: str, diff_id: Digest, found: Digest | None) -> IntegrityError:

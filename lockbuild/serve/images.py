@@ -20,13 +20,12 @@ from lockbuild.model.lock import Lock, LockedTree
 from lockbuild.model.platform import Platform
 from lockbuild.oci.image import (
     CONFIG_TYPE,
-    LOCK_LABEL,
     MANIFEST_TYPE,
-    TITLE,
     Image,
     canonical_json,
     compute,
     descriptor,
+    image_labels,
 )
 from lockbuild.oci.layers import EncodedLayer, encoded
 from lockbuild.serve.library import KnownLock
@@ -151,10 +150,8 @@ class Images:
     def _image(self, known: KnownLock, found: _Found, compression: _Compressed | None) -> Image | None:
         """The image, with layers compressed so, where it is the one that the lock records, if it records one."""
         lock, platform = known.lock, found.platform
-        labels = {
-            TITLE: str(lock.manifest.inputs.get("name", known.name)),
-            LOCK_LABEL: str(lock.environment_digest(platform)),
-        }
+        title = str(lock.manifest.inputs.get("name", known.name))
+        labels = image_labels(title, lock.environment_digest(platform))
         try:
             environment = compose(self._store, platform, found.trees)
             image = compute(

@@ -161,10 +161,7 @@ def engine(workspace: Workspace) -> EngineEndpoint:
 
 
 def _labels(project: Project, environment: Environment, lock: Lock | None) -> dict[str, str]:
-    """No clock, no place and no revision of the project: who has the same lock has the same image."""
-    from lockbuild.oci.image import LOCK_LABEL, TITLE
+    from lockbuild.oci.image import image_labels
 
-    labels = {TITLE: project.manifest.toolchain.name}
-    if lock is not None:
-        labels[LOCK_LABEL] = str(lock.environment_digest(environment.platform))
-    return labels
+    locked = None if lock is None else lock.environment_digest(environment.platform)
+    return image_labels(project.manifest.toolchain.name, locked)

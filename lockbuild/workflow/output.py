@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lockbuild.archive.hashing import HashBehind
 from lockbuild.errors import FetchError, UsageError, storage_error
 from lockbuild.model.digest import Digest
-from lockbuild.store.durable import WriteBehind
+from lockbuild.store.durable import WriteBehind, write_all
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -83,7 +83,7 @@ class Output:
         if self._heads:
             self._slice.update(view)
             self._left -= len(view)
-        _write(self._temporary[-1][1], view)
+        write_all(self._temporary[-1][1], view)
         self._behind.wrote(len(view))
 
     def _begin(self) -> None:
@@ -93,14 +93,14 @@ class Output:
         self._exits.callback(Path(name).unlink, missing_ok=True)
         self._temporary.append((Path(name), descriptor))
         if self._heads:
-            _write(descriptor, memoryview(self._heads[len(self._temporary) - 1].start()))
+            write_all(descriptor, memoryview(self._heads[len(self._temporary) - 1].start()))
         self._behind = WriteBehind(descriptor)
 
     def _end(self) -> None:
         assert self._heads
         self._digests.append(Digest(self._slice.hexdigest()))
         self._slice = hashlib.sha256()
-        _write(self._temporary[-1][1], memoryview(self._heads[len(self._temporary) - 1].end()))
+        write_all(self._temporary[-1][1], memoryview(self._heads[len(self._temporary) - 1].end()))
 
 
 @contextmanager
@@ -137,11 +137,6 @@ def output(target: Path, size: int, split: int | None, *, what: str = "the bundl
                 hint=f"free some space, {_INSTEAD}",
             ) from error
         raise storage_error(error, failed, on=str(target), instead=_INSTEAD) from error
-
-
-def _write(descriptor: int, view: memoryview) -> None:
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _umask() -> int:

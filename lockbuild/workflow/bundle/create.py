@@ -5,20 +5,19 @@ The file is a function of the lock and the options: from whatever store it is ma
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockbuild.errors import IntegrityError, UsageError
+from lockbuild.errors import UsageError
 from lockbuild.events import Advanced, Finished, Started
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
 from lockbuild.model.lockfile import dumps
 from lockbuild.model.platform import Platform
 from lockbuild.oci.bundle.contents import Contents
-from lockbuild.oci.layers import layer_chunks
+from lockbuild.oci.layers import blob_chunks, layer_chunks
 from lockbuild.workflow.bundle.contents import BundleOptions, base_of, contents_of
 from lockbuild.workflow.bundle.needs import Needs, With, needs, require_platforms
 from lockbuild.workflow.output import output
@@ -29,10 +28,6 @@ from lockbuild.workflow.workspace import Workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from lockbuild.store import Store
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ def create(
         if digest in roots:
             layer, root, name = roots[digest]
             return layer_chunks(workspace.store, layer, root, name=name)
-        return _blob_chunks(workspace.store, digest)
+        return blob_chunks(workspace.store, digest)
 
     files = bundle_files(contents, lock, text, configs, chunks)
     task = f"bundle:{target}"
@@ -117,18 +112,3 @@ def _made_real(
     store_patches(lock, project.paths.directory, workspace.store)
     fetch_sources(workspace, lock, needed.sources)
     return synced
-
-
-def _blob_chunks(store: Store, digest: Digest) -> Iterator[bytes]:
-    """The bytes of a blob; IntegrityError, instead of the last piece, where it is damaged, and it is removed then."""
-    path = store.blob_path(digest)
-    hasher = hashlib.sha256()
-    left = path.stat().st_size
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-            left -= len(chunk)
-            if left <= 0 and (left or hasher.hexdigest() != digest.hex):
-                store.verified_blob(digest)
-                raise IntegrityError("its file changed while it was read", on=str(path))
-            yield chunk

@@ -21,7 +21,7 @@ from lockbuild.events import Advanced, Event, Finished, Started
 from lockbuild.model.digest import Digest
 from lockbuild.oci import decompress as decompress_module
 from lockbuild.oci.encoders import Compression, encoder
-from lockbuild.oci.layers import EncodedLayer, decode, encode, encoded, layer_chunks
+from lockbuild.oci.layers import EncodedLayer, blob_chunks, decode, encode, encoded, layer_chunks
 from lockbuild.store import Store
 
 COMPRESSED: list[Compression] = ["gzip", "zstd"]
@@ -381,3 +381,14 @@ def test_giving_up_early_leaves_no_thread() -> None:
     with decompress_module.decompress(iter([data]), name="x") as chunks:
         next(chunks)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_blob_that_was_cut_short_on_the_disk_is_found_when_it_is_read(tmp_path: Path, left: int) -> None:
+    store = Store(tmp_path / "store")
+    digest = store.add_blob(b"whole")
+    store.blob_path(digest).chmod(0o644)
+    store.blob_path(digest).write_bytes(b"whole"[:left])
+    with pytest.raises(IntegrityError):
+        list(blob_chunks(store, digest))
+    assert not store.has_blob(digest)
