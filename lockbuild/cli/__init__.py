@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
 
+from lockbuild.cli.signals import Signals
 from lockbuild.errors import ExitStatus, LockbuildError
 
 __all__ = ["main"]
@@ -18,25 +16,28 @@ __all__ = ["main"]
 _BUG = 70  # EX_SOFTWARE of sysexits.h
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status (`lockbuild.errors.ExitStatus`). Without ``argv`` it is that of this process."""
-    if argv is not None:
-        return _main(argv)
+def main() -> int:
+    """Run the command of this process's arguments; the exit status (`lockbuild.errors.ExitStatus`)."""
     # All three only to start and end sooner: what importing makes is no garbage, our models have no plugins to
     # look for, and a process that ends need not collect.
     gc.set_threshold(50_000)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    signals = Signals()
     try:
-        return _main(sys.argv[1:])
-    finally:
-        gc.freeze()
+        signals.listen()
+        try:
+            return _main(sys.argv[1:], signals)
+        finally:
+            gc.freeze()
+            signals.leave()
+    except KeyboardInterrupt:  # before there was a command, or while its result was told
+        return _told(_InterruptedError("interrupted"), as_json=False)
 
 
-def _main(argv: Sequence[str]) -> int:
+def _main(argv: Sequence[str], signals: Signals) -> int:
     from lockbuild.cli.arguments import parse
 
     arguments = parse(argv)
-    interrupted = _listen()
     try:
         from lockbuild.cli.call import run
 
@@ -44,7 +45,7 @@ def _main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _told(_InterruptedError("interrupted"), as_json=arguments.json)
     except Exception as error:
-        if interrupted:  # libraries that are interrupted while they call us back make other errors of that
+        if signals.came:  # libraries that are interrupted while they call us back make other errors of that
             return _told(_InterruptedError("interrupted"), as_json=arguments.json)
         return _failed(error, as_json=arguments.json)
 
@@ -72,29 +73,6 @@ class _InterruptedError(LockbuildError):
 
 class _StorageError(LockbuildError):
     status = ExitStatus.FETCH
-
-
-class _Interrupt(KeyboardInterrupt):
-    """One that Python does not end itself by SIGINT for, after we have answered it: it does where one left a string
-    that was executed, as those are of which dataclasses are made."""
-
-
-def _listen() -> list[int]:
-    """SIGTERM ends as Ctrl-C does: sandboxes are closed and scratch directories removed on the way out.
-
-    The signals that came are put into the list that this gives.
-    """
-    came: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        came.append(number)
-        raise _Interrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    # Who starts us in the background may have it ignored, and means that.
-    if callable(signal.getsignal(signal.SIGINT)):
-        signal.signal(signal.SIGINT, interrupt)
-    return came
 
 
 def _told(error: LockbuildError, *, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from io import RawIOBase
 
 from lockbuild.errors import SandboxError
-from lockbuild.sandbox.interrupts import deferred
+from lockbuild.interrupts import deferred
 from lockbuild.sandbox.personality import fixed_addresses
 
 _CHUNK = 1 << 16

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lockbuild.errors import LockbuildError
 from lockbuild.events import Advanced, Finished, Reporter, Started
+from lockbuild.interrupts import deferred
 from lockbuild.model.digest import Digest
 from lockbuild.store.layout import Layout
 from lockbuild.store.memo import is_sound
 from lockbuild.store.trees import canonical_mode
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _KEY = "store-verify"
 Kind = Literal["blob", "tree", "memo"]
@@ -32,38 +36,50 @@ class Damage:
 
 def find_damage(layout: Layout, report: Reporter, *, workers: int = 2) -> list[Damage]:
     """Everything in the store that is damaged, sorted by path. Reports one step for each blob and tree."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import as_completed
 
     # The largest first, so that the last one to run is a short one.
     work = sorted(_contents(layout), key=lambda item: _weight(*item), reverse=True)
     damaged: list[Damage] = []
     report(Started(_KEY, "verifying the store", total=len(work), unit="items"))
     try:
-        # Not forked: the caller may have threads.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            try:
-                with _interrupts_held():
-                    checks = {pool.submit(check, kind, path): (kind, path) for kind, path in work}
-                for done in as_completed(checks):
-                    kind, path = checks[done]
-                    reason = done.result()
-                    if reason is not None and os.path.lexists(path):
-                        damaged.append(Damage(kind, path, reason))
-                    report(Advanced(_KEY, 1))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with _pool(workers) as pool:
+            with deferred(), _unseen_by_workers():
+                checks = {pool.submit(check, kind, path): (kind, path) for kind, path in work}
+            for done in as_completed(checks):
+                kind, path = checks[done]
+                reason = done.result()
+                if reason is not None and os.path.lexists(path):
+                    damaged.append(Damage(kind, path, reason))
+                report(Advanced(_KEY, 1))
     finally:
         report(Finished(_KEY))
     return sorted(damaged, key=lambda item: item.path)
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _pool(workers: int) -> Iterator[Executor]:
+    """Processes to work on; where an exception leaves the block they are ended, not waited for: a large tree takes
+    seconds, and one that is only starting would look for what the pool takes away, and complain."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Not forked: the caller may have threads.
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        yield pool
+        pool.shutdown()
+    except BaseException:
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        pool.shutdown(cancel_futures=True)
+        raise
+
+
+@contextmanager
+def _unseen_by_workers() -> Iterator[None]:
     """Workers that are started meanwhile never see an interrupt: the terminal sends it to them, too, but only this
-    process has something to say then. What comes for it is kept until the end."""
+    process has something to say then."""
     import signal
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

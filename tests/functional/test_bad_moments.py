@@ -236,11 +236,51 @@ def test_interrupted_again_and_again(shared: TinyWorld) -> None:
         for _ in range(4):
             command.signal(signal.SIGINT, group=True)
             time.sleep(0.003)
+        # Python gives signals back to the system while it ends; a shell says 130 of both.
         assert command.wait(10) in (130, -signal.SIGINT), command.said
-        assert command.survivors() == []
+        assert command.said.endswith("error: interrupted\n")
+        assert "Traceback" not in command.said
+        assert command.survivors(0) == []
+    assert left_behind(shared.store) == []
     shared.edit("lockbuild.toml", "sleep 60 & sleep 60; ", "")
     shared.run("build")
-    assert left_behind(shared.store) == [], "what was left is swept by the next one"
+
+
+def test_interrupted_again_as_putting_away_takes_too_long(shared: TinyWorld, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, time, lockbuild.workflow.workspace as w\n"
+        "w.Workspace.close = lambda self: (sys.stderr.write('putting away\\n'), sys.stderr.flush(), time.sleep(60))\n"
+    )
+    shared.extra_environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{shared.process_environ['PYTHONPATH']}"
+    mark = os.urandom(8).hex()
+    slow_build(shared, mark)
+    with running(shared, "build", mark=mark) as command:
+        command.wait_until_it_says("\nready\n")
+        command.signal(signal.SIGINT, group=True)
+        command.wait_until_it_says("putting away")
+        limit = time.monotonic() + 20
+        while command.process.poll() is None and time.monotonic() < limit:
+            command.signal(signal.SIGTERM)
+            time.sleep(0.2)
+        assert command.wait(1) == 130
+        assert "interrupted again" in command.said
+        assert "Traceback" not in command.said
+        assert command.survivors() == []
+
+
+def test_interrupted_while_its_result_is_told(shared: TinyWorld, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, lockbuild.cli.result as r\n"
+        "before = r.print_error\n"
+        "def told(error, *, as_json):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    before(error, as_json=as_json)\n"
+        "r.print_error = told\n"
+    )
+    shared.extra_environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{shared.process_environ['PYTHONPATH']}"
+    with running(shared, "store", "path", "nothing-of-this-name") as command:
+        assert command.wait() == 130
+        assert command.said == "error: interrupted\n"
 
 
 def test_killed_while_it_builds(shared: TinyWorld) -> None:

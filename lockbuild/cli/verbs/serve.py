@@ -49,25 +49,14 @@ def run(call: Call) -> ExitStatus:
     if arguments.tls_key is not None and arguments.tls_cert is None:
         raise UsageError("a key needs its certificate", on="--tls-key", hint="name it with --tls-cert FILE")
     tls = None if arguments.tls_cert is None else (arguments.tls_cert, arguments.tls_key)
-    serving = False
-
-    def ready(about: Serving) -> None:
-        nonlocal serving
-        serving = True
-        _print(call, about)
-
-    try:
-        serve(
-            call.workspace,
-            bind=parse_bind(arguments.bind or ":8417"),
-            locks=_locks(call),
-            only=arguments.only,
-            tls=tls,
-            ready=ready,
-        )
-    except KeyboardInterrupt:  # a second one, while it was already stopping
-        if not serving:
-            raise
+    serve(
+        call.workspace,
+        bind=parse_bind(arguments.bind or ":8417"),
+        locks=_locks(call),
+        only=arguments.only,
+        tls=tls,
+        ready=lambda serving: _print(call, serving),
+    )
     return ExitStatus.OK
 
 

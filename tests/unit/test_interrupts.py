@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from lockbuild.sandbox.interrupts import deferred
+from lockbuild.interrupts import deferred
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
