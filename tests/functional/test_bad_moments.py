@@ -72,6 +72,10 @@ def is_sound(world: TinyWorld) -> None:
     assert left_behind(world.store) == []
 
 
+UNDER_WAY = (None, "partial/*", "tmp/*", "work/sandbox-*")
+"""What a kill waits for, so that it meets each kind of work however busy the machine is; None: any moment."""
+
+
 @pytest.mark.slow
 def test_kill_at_twenty_random_moments_of_a_sync(fresh: TinyWorld) -> None:
     """Every second time the store is new; the others go on with what a killed sync and a whole one have left."""
@@ -92,8 +96,13 @@ def test_kill_at_twenty_random_moments_of_a_sync(fresh: TinyWorld) -> None:
                     subprocess.run(["rm", "-rf", path], check=True)
         slow_downloads(fresh, 0.3)
         with running(fresh, "sync", mark=mark) as command:
-            # Stretched over the whole of it; a busy machine is slower, but never faster.
-            time.sleep(whole * (turn + chance.random()) / 20)
+            pattern = UNDER_WAY[turn // 2 % len(UNDER_WAY)]
+            if pattern is None:
+                time.sleep(whole * chance.random())
+            else:
+                while command.process.poll() is None and not any(fresh.store.glob(pattern)):
+                    time.sleep(0.001)
+                time.sleep(0.3 * chance.random() if turn // 2 >= len(UNDER_WAY) else 0)
             command.signal(signal.SIGKILL)
             command.wait()
             assert command.survivors() == []
@@ -158,7 +167,7 @@ def test_interrupted_while_it_downloads(fresh: TinyWorld, number: int, group: bo
         began = time.monotonic()
         command.signal(number, group=group)
         assert command.wait() == 130
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         go_on.set()
         assert "error: interrupted" in command.said
         assert "Traceback" not in command.said
