@@ -23,6 +23,8 @@ from lockbuild.events import Note, Reporter, silent
 from lockbuild.transport.answers import WORTH_RETRYING, may_pass, refusal, retry_after, unreachable
 from lockbuild.transport.body import Body, FileBody, HttpBody, whole
 from lockbuild.transport.failures import (
+    ABSENT,
+    ABSENT_HINT,
     BrokenTransferError,
     MalformedError,
     NotFoundError,
@@ -183,9 +185,7 @@ class Client:
         if parts.scheme not in ("http", "https"):
             raise RefusedError(f"URLs with the scheme {parts.scheme!r} are not supported", on=redact(url))
         if self.offline:
-            raise OfflineError(
-                "is not here, and the network must not be used", on=redact(url), hint="run without --offline"
-            )
+            raise OfflineError(ABSENT, on=redact(url), hint=ABSENT_HINT)
         return None
 
     def send(

@@ -48,6 +48,14 @@ class OfflineError(TransferError):
     """The network would be needed and must not be used."""
 
 
+ABSENT = "is neither in the store nor in a loaded bundle, and the network must not be used"
+"""What an `OfflineError` says of a document that resolving needs."""
+ABSENT_HINT = (
+    "where there is a network run without --offline; where there is none, lock at a site that has one, and bring its "
+    "lock over, or a new bundle (`lockbuild bundle create --for offline-lock` there, `lockbuild bundle load` here)"
+)
+
+
 def of_all_places(url: str, failures: Sequence[TransferError | IntegrityError]) -> LockbuildError:
     """One error for ``url`` from what each of its places did wrong.
 

@@ -46,6 +46,8 @@ class IndexFile:
     metadata_sha256: Digest | None = None
     uploaded: datetime | None = None
     """When it came (aware), where the index says so (PEP 700)."""
+    kept: bool = field(compare=False, default=False)
+    """It is out of what was kept of an index: nothing can be read from its URL, which only tells it apart."""
 
 
 class PackageIndexes:
@@ -178,7 +180,7 @@ def _packed(files: tuple[IndexFile, ...] | None) -> bytes:
 
 
 def _unpacked(data: bytes, on: str) -> tuple[IndexFile, ...] | None:
-    """The same again; a file's URL only tells it apart from others."""
+    """The same again, but for where they are."""
     import json
 
     try:
@@ -197,6 +199,7 @@ def _unpacked(data: bytes, on: str) -> tuple[IndexFile, ...] | None:
                     requires_python=None if requires is None else str(requires),
                     yanked=bool(yanked),
                     uploaded=None if uploaded is None else _aware(datetime.fromisoformat(uploaded)),
+                    kept=True,
                 )
                 for name, wheel, version, sha256, size, requires, yanked, uploaded in rows
             )

@@ -24,6 +24,7 @@ from lockbuild.resolve.debian.compression import SUFFIXES, decompress
 from lockbuild.resolve.debian.release import IndexFile, Release, check_release, parse_release, timestamp
 from lockbuild.resolve.debian.signature import require, verify
 from lockbuild.transport.documents import kept_or_read
+from lockbuild.transport.failures import ABSENT_HINT
 
 _LARGEST_RELEASE = 16 << 20
 _LARGEST_INDEX = 256 << 20
@@ -161,7 +162,7 @@ def _index(directory: str, path: str, release: Release, signed: bytes, context: 
         raise FetchError(
             f"{path}{suffix} was not kept with the signed index, and the network must not be used",
             on=directory,
-            hint="make the bundle for offline-lock anew, with a manifest that needs it, or run without --offline",
+            hint=f"the bundle was made of a manifest that did not need it: {ABSENT_HINT}",
         )
     if data is None:
         context.report(Started(on, f"index {release.codename} {path}", listed.size))

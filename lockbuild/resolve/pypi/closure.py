@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockbuild.errors import ResolveError
+from lockbuild.errors import LockbuildError, ResolveError
 from lockbuild.resolve.pypi.metadata import WheelMetadata
 from lockbuild.resolve.pypi.wheels import Wheel, WheelFinder, is_pinned
 from lockbuild.transport.index import IndexFile
@@ -65,7 +65,7 @@ def closure(
     """Project name -> wheel, for ``requirement`` and everything it needs.
 
     ``metadata`` reads a wheel's; ``prefetch`` is told of projects that will be asked for. ResolveError
-    where there is no solution.
+    where there is no solution, OfflineError where it needs what only the network has.
     """
     from resolvelib import BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 
@@ -191,7 +191,7 @@ def _provider() -> Any:
     return WheelProvider
 
 
-def _impossible(causes: Collection[Any], finder: WheelFinder, root: Need) -> ResolveError:
+def _impossible(causes: Collection[Any], finder: WheelFinder, root: Need) -> LockbuildError:
     """In one sentence: nothing of that project fits, or who wants what of it."""
     from packaging.specifiers import SpecifierSet
 
@@ -208,6 +208,9 @@ def _impossible(causes: Collection[Any], finder: WheelFinder, root: Need) -> Res
         for cause in asking:
             together &= cause.requirement.specifiers
         if not finder.matching(name, together):
+            unreadable = finder.unreadable(name, together, f"{name}{together}")
+            if unreadable is not None:
+                return unreadable
             break
     lines = sorted({f"{cause.parent or 'the manifest'} needs {cause.requirement}" for cause in causes})
     return ResolveError(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from lockbuild.config.urls import redact
 from lockbuild.errors import IntegrityError, ResolveError
 from lockbuild.model.digest import Digest
+from lockbuild.transport.failures import ABSENT, ABSENT_HINT, OfflineError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -46,9 +47,11 @@ def read_metadata(http: Http, wheel: IndexFile, store: Store) -> WheelMetadata:
     """
     key = None if wheel.sha256 is None else Digest.of(f"metadata of {wheel.sha256} at {wheel.url}".encode())
     known = _kept(store, key) if key is not None else None
-    document = f"pypi/metadata/{wheel.sha256.hex}" if wheel.sha256 is not None else None
+    document = _document(wheel)
     if known is None and document is not None:
         known = http.documents.find(document)
+    if known is None and wheel.kept:
+        raise OfflineError(f"its metadata {ABSENT}", on=wheel.name, hint=ABSENT_HINT)
     data = known or _published(http, wheel) or _from_wheel(http, wheel)
     metadata = _parse(data, wheel.name)
     if key is not None and document is not None:
@@ -56,6 +59,16 @@ def read_metadata(http: Http, wheel: IndexFile, store: Store) -> WheelMetadata:
         if known is None:
             store.remember(key, store.add_blob(data))
     return metadata
+
+
+def can_be_read(http: Http, wheel: IndexFile) -> bool:
+    """False where the metadata of ``wheel`` would be a document and is none."""
+    document = _document(wheel)
+    return not wheel.kept or (document is not None and http.documents.find(document) is not None)
+
+
+def _document(wheel: IndexFile) -> str | None:
+    return None if wheel.sha256 is None else f"pypi/metadata/{wheel.sha256.hex}"
 
 
 def _kept(store: Store, key: Digest) -> bytes | None:

@@ -18,6 +18,7 @@ from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import PypiTool
 from lockbuild.resolve.context import Resolution, ResolveContext
+from lockbuild.transport.failures import ABSENT, ABSENT_HINT, OfflineError
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -73,6 +74,7 @@ def _closure(
     name: str,
 ) -> dict[str, Wheel]:
     from lockbuild.resolve.pypi.closure import closure
+    from lockbuild.resolve.pypi.metadata import can_be_read
     from lockbuild.resolve.pypi.wheels import WheelFinder
 
     target = context.targets.get(platform)
@@ -83,7 +85,14 @@ def _closure(
             hint='add "python3" to the packages of [base.debian], or say with `python` which one [base.image] has',
         )
     preferred = _versions(context.kept)
-    finder = WheelFinder(indexes, target, platform, preferred=preferred, not_after=context.not_after)
+    finder = WheelFinder(
+        indexes,
+        target,
+        platform,
+        preferred=preferred,
+        not_after=context.not_after,
+        readable=lambda file: can_be_read(context.http, file),
+    )
     try:
         chosen = closure(
             requirement,
@@ -92,10 +101,20 @@ def _closure(
             metadata,
             lambda project: _in_background(pool, indexes, project),
         )
-    except ResolveError as error:
+    except (ResolveError, OfflineError) as error:
         place = f"{name} ({platform})"
         error.on = f"{place}: {error.on}" if error.on else place
         raise
+    for project, wheel in chosen.items():
+        newer = [version for version in finder.passed_over.get(project, ()) if version > wheel.version]
+        if newer:
+            context.report(
+                Note(
+                    f"{name}: {project} {wheel.version} was taken and not {max(newer)}, of which no loaded bundle has "
+                    "the metadata",
+                    level="warning",
+                )
+            )
     unknown = sorted(wheel.file.name for wheel in chosen.values() if wheel.file.uploaded is None)
     if context.not_after is not None and unknown:
         context.report(
@@ -169,6 +188,8 @@ def _size(file: IndexFile, digest: Digest, context: ResolveContext) -> int | Non
     kept = context.http.documents.find(document)
     if kept is not None and kept.isdigit():
         return int(kept)
+    if file.kept:
+        raise OfflineError(f"its size {ABSENT}", on=file.name, hint=ABSENT_HINT)
     size = context.http.size(file.url)
     if size is not None:
         context.http.documents.note(document, b"%d" % size)

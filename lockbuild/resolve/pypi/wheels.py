@@ -6,15 +6,16 @@ Authority; yanked files as PEP 592 says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lockbuild.config.urls import redact
-from lockbuild.errors import ResolveError
+from lockbuild.errors import LockbuildError, ResolveError
 from lockbuild.model.platform import Platform
 from lockbuild.resolve.target import TargetPython
+from lockbuild.transport.failures import ABSENT, ABSENT_HINT, OfflineError
 from lockbuild.transport.index import IndexFile, PackageIndexes
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class WheelFinder:
     """Chooses among the files of ``indexes`` for one environment. Thread-safe.
 
     ``preferred`` has versions by project that come before newer ones, ``not_after`` excludes what was uploaded later.
+    ``readable`` is whether a wheel's metadata can be had: what cannot be asked for its needs is not chosen, and stands
+    in ``passed_over``, by project.
     """
 
     def __init__(
@@ -47,7 +50,10 @@ class WheelFinder:
         *,
         preferred: Mapping[str, str] | None = None,
         not_after: datetime | None = None,
+        readable: Callable[[IndexFile], bool] = lambda file: True,
     ) -> None:
+        self.passed_over: dict[str, set[Version]] = {}
+        self._readable = readable
         self._preferred = preferred or {}
         self._not_after = not_after
         self._indexes = indexes
@@ -66,16 +72,23 @@ class WheelFinder:
 
         Pre-releases only where a specifier names one; yanked and young ones only where a specifier pins them.
         """
+        found = self._admitted(name, specifiers)
+        readable = [wheel for wheel in found if self._readable(wheel.file)]
+        unreadable = {wheel.version for wheel in found} - {wheel.version for wheel in readable}
+        if unreadable:
+            self.passed_over.setdefault(name, set()).update(unreadable)
+        preferred = self._preferred.get(name)
+        return tuple(sorted(readable, key=lambda wheel: str(wheel.version) != preferred))
+
+    def _admitted(self, name: str, specifiers: SpecifierSet) -> list[Wheel]:
         pinned = is_pinned(specifiers)
         asked = bool(specifiers.prereleases)
-        preferred = self._preferred.get(name)
-        found = [
+        return [
             wheel
             for wheel in self._all(name)
             if (pinned or not (wheel.file.yanked or self._young(wheel.file)))
             and specifiers.contains(wheel.version, prereleases=asked)
         ]
-        return tuple(sorted(found, key=lambda wheel: str(wheel.version) != preferred))
 
     def _young(self, file: IndexFile) -> bool:
         return self._not_after is not None and file.uploaded is not None and file.uploaded > self._not_after
@@ -119,10 +132,16 @@ class WheelFinder:
             return True  # as pip does: what cannot be read does not exclude
         return wanted.contains(".".join(map(str, self._target.version)), prereleases=True)
 
-    def nothing_matches(self, name: str, specifiers: SpecifierSet, wanted: str) -> ResolveError:
-        """Why `matching` is empty: ``wanted`` says for people what was asked for."""
+    def nothing_matches(self, name: str, specifiers: SpecifierSet, wanted: str) -> LockbuildError:
+        """Why `matching` is empty: ``wanted`` says for people what was asked for.
+
+        OfflineError where only the network is missing, else ResolveError.
+        """
         from packaging.version import InvalidVersion, Version
 
+        unreadable = self.unreadable(name, specifiers, wanted)
+        if unreadable is not None:
+            return unreadable
         files = self._indexes.project(name)
         if files is None:
             where = ", ".join(redact(url) for url in self._indexes.urls)
@@ -164,6 +183,18 @@ class WheelFinder:
             )
         version = (old or kept or usable)[0]
         return ResolveError(self._no_wheel(name, version, by_version[version]), on=wanted)
+
+    def unreadable(self, name: str, specifiers: SpecifierSet, wanted: str) -> OfflineError | None:
+        """Why `matching` is empty, where it is since no metadata can be read of what would match."""
+        wheels = self._admitted(name, specifiers)
+        if not wheels:
+            return None
+        versions = _some([wheel.version for wheel in wheels])
+        there = [wheel.version for wheel in self._all(name) if self._readable(wheel.file)]
+        instead = f"; it is there of {_some(there)}" if there else ""
+        return OfflineError(
+            f"the metadata of {name} {versions} {ABSENT}{instead}", on=wanted, hint=ABSENT_HINT
+        )
 
     def _no_wheel(self, name: str, version: Version, files: list[IndexFile]) -> str:
         from packaging.utils import InvalidWheelFilename, parse_wheel_filename

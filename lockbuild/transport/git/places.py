@@ -8,7 +8,7 @@ from typing import TypeVar
 from lockbuild.config import Config
 from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError, IntegrityError, ResolveError
-from lockbuild.transport.failures import NotFoundError, OfflineError, TransferError
+from lockbuild.transport.failures import ABSENT_HINT, NotFoundError, OfflineError, TransferError
 from lockbuild.transport.git.objects import MissingObjectsError
 from lockbuild.transport.git.place import fault_of
 
@@ -67,7 +67,7 @@ class GitPlaces:
             raise OfflineError(
                 f"{wanted} would be fetched from {', '.join(map(redact, places))}, and the network must not be used",
                 on=redact(url),
-                hint="run once without --offline",
+                hint=ABSENT_HINT,
             )
         raise _verdict(failures, wanted, url)
 

@@ -164,12 +164,12 @@ class Registries:
 
         IntegrityError, before the last piece, where it is not what its digest says.
         """
-        from lockbuild.transport.registry.blobs import chunks
+        from lockbuild.transport.pieces import pieces
 
         def stream(offset: int) -> Body:
             return self.blob(reference, digest, offset)
 
-        return chunks(stream, digest, size, self._transfers if transfers is None else transfers)
+        return pieces(stream, self._transfers if transfers is None else transfers, size=size, digest=digest)
 
     def tags(self, reference: Reference) -> list[str]:
         """Every tag of the repository, sorted."""
@@ -267,7 +267,9 @@ class Registries:
     def _online(self, reference: Reference) -> None:
         if self._offline:
             raise OfflineError(
-                "the network must not be used", on=str(reference), hint="run without --offline"
+                "would be read from the registry, and the network must not be used",
+                on=str(reference),
+                hint="run without --offline where there is a network; what is locked stays as it is without one",
             )
 
 

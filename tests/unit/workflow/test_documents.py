@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,13 @@ import pytest
 from lockbuild.config import Config
 from lockbuild.config.mirrors import Mirror
 from lockbuild.errors import FetchError, IntegrityError, ResolveError
+from lockbuild.events import Event, Note
+from lockbuild.model.platform import Platform
+from lockbuild.model.requests import PypiTool
+from lockbuild.resolve import ResolveContext, TargetPython, resolve
 from lockbuild.resolve.pypi.metadata import read_metadata
 from lockbuild.store import Store
+from lockbuild.transport.failures import OfflineError
 from lockbuild.transport.git.kept import KeptRepositories, RecordingRepositories
 from lockbuild.transport.http import Http
 from lockbuild.transport.index import PackageIndexes
@@ -75,6 +81,57 @@ def test_a_package_index(sites: Sites) -> None:
     nowhere = {"url": "", "metadata_url": None, "metadata_sha256": None}
     assert [replace(file, **nowhere) for file in found] == [replace(file, **nowhere) for file in again]  # type: ignore[arg-type]
     assert len({file.url for file in again}) == 3
+
+
+def test_versions_whose_metadata_nobody_read(sites: Sites) -> None:
+    platform = Platform.parse("linux/amd64")
+    heard: list[Event] = []
+
+    def resolved(requirement: str, http: Http, store: Store) -> list[str]:
+        context = ResolveContext(
+            http=http,
+            config=config,
+            store=store,
+            now=datetime(2026, 11, 1, tzinfo=UTC),
+            project=sites.directory,
+            targets={platform: TargetPython((3, 14, 7), (2, 41))},
+            report=heard.append,
+        )
+        request = PypiTool.model_validate({"from": "pypi", "requirement": requirement})
+        return [source.purl for source in resolve("tools.maker", request, [platform], context).sources]
+
+    with serving() as server:
+        index = Index(server)
+        index.add("some-tool", "1.0")
+        index.add("some-tool", "2.0", requires=["other"])
+        index.add("some-tool", "3.0", requires=["other>=2"])
+        index.add("other", "1.0")
+        index.add("other", "2.0")
+        config = Config.model_validate({"pypi": {"indexes": [index.url]}})
+        with Http(config, documents=sites.recorded) as http:
+            before = resolved("some-tool<3", http, Store(sites.directory / "here"))
+    with Http(config, offline=True, documents=sites.carry()) as http:
+        assert resolved("some-tool<3", http, sites.there) == before
+        assert not heard
+        assert resolved("some-tool", http, sites.there) == before
+        assert [event.message for event in heard if isinstance(event, Note)] == [
+            "tools.maker: some-tool 2.0 was taken and not 3.0, of which no loaded bundle has the metadata"
+        ]
+        for requirement, named in (
+            ("some-tool==1.0", "some-tool 1.0"),
+            ("some-tool!=2.0", "some-tool 3.0, 1.0"),
+        ):
+            with pytest.raises(OfflineError) as caught:
+                resolved(requirement, http, sites.there)
+            assert caught.value.what == (
+                f"the metadata of {named} is neither in the store nor in a loaded bundle, and the network must not be "
+                "used; it is there of 2.0"
+            )
+            assert (caught.value.on or "").startswith("tools.maker (linux/amd64): some-tool")
+            assert "lockbuild bundle create --for offline-lock" in (caught.value.hint or "")
+        with pytest.raises(OfflineError, match="is neither in the store nor in a loaded bundle") as caught:
+            resolved("never-asked-for", http, sites.there)
+        assert "lockbuild bundle create --for offline-lock" in (caught.value.hint or "")
 
 
 @pytest.fixture
