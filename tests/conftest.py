@@ -1,9 +1,15 @@
 """Fixtures that tests of several kinds share."""
 
+import signal
+
 from tests.support.engine import engine
 from tests.support.examples import examples
 from tests.support.sandboxes import bubblewrap, busybox_spec, docker, sandbox
 from tests.support.worlds import forked, original, shared
+
+# Where the tests run in the background they were told to ignore it, and so would be whatever they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = [
     "bubblewrap",

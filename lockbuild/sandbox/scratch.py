@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,12 +49,32 @@ def _remove_leftovers(parent: Path) -> None:
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _end_sandbox(path)
             remove(path)
         except OSError:
             # In use; or another process removes it at this moment.
             continue
         finally:
             os.close(lock)
+
+
+def _end_sandbox(directory: Path) -> None:
+    """End the bwrap that still works in ``directory``, which nobody holds any more.
+
+    bwrap binds its life to ours only after it has begun. Where we are killed before, its child waits for a word that
+    never comes, or goes on building.
+    """
+    inside = os.fsencode(directory) + b"/"
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is not ours
+            handle = os.pidfd_open(int(entry.name))
+            try:
+                name, *arguments = (entry / "cmdline").read_bytes().split(b"\0")
+                if name.endswith(b"bwrap") and any(word.startswith(inside) for word in arguments):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    select.select([handle], [], [])
+            finally:
+                os.close(handle)
 
 
 def remove(path: Path) -> None:

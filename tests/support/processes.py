@@ -33,8 +33,6 @@ class Running:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            # Where the tests themselves run in the background, they were told to ignore it.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         self._said = bytearray()
         self.printed = ""
