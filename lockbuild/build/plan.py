@@ -106,7 +106,7 @@ def plan_derive(name: str, derive: Derive, environment: Environment, mount: str)
         inputs=(),
         variables={**environment.variables, **directories, **_expanded(derive.env, directories)},
         directory=BUILD_DIR,
-        steps=tuple(derive.steps),
+        steps=derive.all_steps,
         outputs=(mount,),
     )
 

@@ -19,8 +19,13 @@ _SHOWN = 1000
 """Characters of a step that messages show."""
 
 
-def run_steps(plan: Plan, session: Session, log: RawIOBase, *, report: Reporter) -> None:
-    """Run every step; BuildError at the first that fails, with its number, status and a hint where known."""
+def run_steps(
+    plan: Plan, session: Session, log: RawIOBase, *, report: Reporter, sandboxed: bool = True
+) -> None:
+    """Run every step; BuildError at the first that fails, with its number, status and a hint where known.
+
+    ``sandboxed`` is whether the session shows the locked environment.
+    """
     for number, step in enumerate(plan.steps, start=1):
         tail = _Tail()
 
@@ -40,7 +45,7 @@ def run_steps(plan: Plan, session: Session, log: RawIOBase, *, report: Reporter)
             raise BuildError(
                 f"step {number} of {len(plan.steps)} failed with status {_shown(status)}: {_shortened(step)}",
                 on=plan.name,
-                hint=diagnose(tail.text(), status),
+                hint=diagnose(tail.text(), status, step=step, sandboxed=sandboxed),
             )
 
 

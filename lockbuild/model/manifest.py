@@ -44,6 +44,8 @@ class Derive(FileModel):
 
     steps: Steps
     """Shell commands, each run by ``/bin/sh -e -c`` in ``$BUILD``; what they leave in ``$OUT`` is the tool."""
+    extra_steps: list[Annotated[str, Field(min_length=1)]] = []
+    """Shell commands after those of ``steps``: for a project or toolchain that adds to what another one derives."""
     env: Environment = {}
     """Variables while deriving; ``$OUT`` and ``$BUILD`` are replaced in values."""
     exports: Environment = {}
@@ -52,6 +54,11 @@ class Derive(FileModel):
     """Where it stands, also while it is made (``$OUT``): a path below /opt; by default ``/opt/NAME``."""
     needs: list[Name] = []
     """Derived tools to have while making this one; they stand above it in the file."""
+
+    @property
+    def all_steps(self) -> tuple[str, ...]:
+        """What runs, in order."""
+        return (*self.steps, *self.extra_steps)
 
 
 class Base(FileModel):

@@ -174,7 +174,7 @@ def _varying_compiler(
             for name, target in manifest.project.targets.items()
         },
         **{
-            f"derive.{name}": [*derive.steps, *derive.env.values()]
+            f"derive.{name}": [*derive.all_steps, *derive.env.values()]
             for name, derive in manifest.toolchain.derive.items()
         },
     }

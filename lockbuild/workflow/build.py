@@ -100,7 +100,13 @@ def build_once(
             log = new_log(workspace, ready.paths, target)
             try:
                 with log:
-                    run_steps(prepared.plan, session, log, report=report)
+                    run_steps(
+                        prepared.plan,
+                        session,
+                        log,
+                        report=report,
+                        sandboxed=workspace.backend.guarantees.filesystem,
+                    )
                 collected = scratch / "outputs"
                 collected.mkdir()
                 files = collect(

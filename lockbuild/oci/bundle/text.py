@@ -86,9 +86,10 @@ def _trees(contents: Contents, lock: Lock) -> Iterator[str]:
                 pins = ", ".join(f"{key} {value}" for key, value in sorted(tree.pins.items()))
                 yield f"  {'':12}  {'':>10}    {printable(pins)}"
             if tree.unpack == "derive":
-                steps = lock.manifest.inputs.get(f"{tree.name}.steps", [])
-                for step in steps if isinstance(steps, list) else [str(steps)]:
-                    yield f"  {'':12}  {'':>10}    $ {printable(step)}"
+                for key in ("steps", "extra-steps"):
+                    steps = lock.manifest.inputs.get(f"{tree.name}.{key}", [])
+                    for step in steps if isinstance(steps, list) else [str(steps)]:
+                        yield f"  {'':12}  {'':>10}    $ {printable(step)}"
             held = ""
 
 

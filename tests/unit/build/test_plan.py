@@ -94,3 +94,10 @@ def test_a_derived_tool_writes_to_its_final_place() -> None:
     derived = plan_derive("derive.libraries", derive, environment(), "/opt/cache")
     assert derived.variables["EM_CACHE"] == derived.variables["OUT"] == "/opt/cache"
     assert derived.digest() != plan_derive("derive.libraries", derive, environment(), "/opt/other").digest()
+
+
+def test_extra_steps_of_a_derived_tool_are_steps() -> None:
+    """Where they stand decides nothing; none leave the digest as it was."""
+    one = plan_derive("derive.x", Derive(steps=["a", "b"]), environment(), "/opt/x")
+    split = plan_derive("derive.x", Derive(steps=["a"], extra_steps=["b"]), environment(), "/opt/x")
+    assert (split.steps, split.digest()) == (("a", "b"), one.digest())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from lockbuild.workflow.project import Project, load_project
 from lockbuild.workflow.toolchains import read_toolchain, shipped_toolchains
 from lockbuild.workflow.workspace import ProjectPaths
 
+FORMATS = Path(__file__).parents[3] / "docs" / "formats.md"
 BASE = """\
 schema = 1
 name = "base"
@@ -101,6 +104,21 @@ def test_tables_merge_and_everything_else_is_replaced(tmp_path: Path) -> None:
         "mine.toml",
         "lockbuild.lock",
     ]
+
+
+def test_what_a_shipped_toolchain_derives_can_be_added_to(tmp_path: Path) -> None:
+    """By the example of docs/formats.md."""
+    blocks = re.findall(r"^```toml\n(.*?)^```", FORMATS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    example = next(block for block in blocks if block.startswith("[overrides.derive.emscripten-libraries]"))
+    target = '[targets.t]\nsteps = ["true"]\noutputs = ["t"]\n'
+    for name, file in shipped_toolchains().items():
+        steps = tomllib.loads(file.read_text())["derive"]["emscripten-libraries"]["steps"]
+        assert steps[0].endswith("> p.cpp"), "the probe that the document promises"
+        (tmp_path / "lockbuild.toml").write_text(
+            f'[project]\nname = "p"\ntoolchain = "{name}"\n{target}\n{example}'
+        )
+        derive = load_project(ProjectPaths(tmp_path)).manifest.toolchain.derive["emscripten-libraries"]
+        assert derive.all_steps == (*steps, "em++ -O2 -pthread p.cpp -o p.js")
 
 
 def test_a_tool_from_elsewhere_replaces_the_whole_table(tmp_path: Path) -> None:
