@@ -16,7 +16,8 @@ from pathlib import Path
 from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
-from lockbuild.serve.message import FOREVER, Answer, File
+from lockbuild.serve.message import FOREVER, Answer, File, Outlet
+from lockbuild.serve.tree_tar import TreeTar
 from lockbuild.store import Store
 
 _Stamp = tuple[int, int, int, int, int]
@@ -60,6 +61,13 @@ class Blobs:
         """The blob as an answer that never changes."""
         file = self.open(digest)
         return None if file is None else Answer(file, etag=digest.hex).having(Cache_Control=FOREVER)
+
+    def tree_answer(self, digest: Digest) -> Answer | None:
+        """The canonical tar of the tree as an answer that never changes."""
+        tree = self.tree(digest)
+        if tree is None:
+            return None
+        return Answer(_KeptTar(TreeTar(tree), self), etag=digest.hex).having(Cache_Control=FOREVER)
 
     def read(self, digest: Digest, limit: int) -> bytes | None:
         """The bytes of a small blob; None where there is no such one."""
@@ -138,6 +146,22 @@ class Blobs:
             lock = self._busy.setdefault(digest, threading.Lock())
         with lock:
             yield
+
+
+class _KeptTar:
+    """A tree's tar; nothing is collected from the store while it is sent."""
+
+    def __init__(self, tar: TreeTar, blobs: Blobs) -> None:
+        self._tar = tar
+        self._blobs = blobs
+        self.size: int = tar.size
+
+    def send(self, out: Outlet, start: int, count: int) -> None:
+        with self._blobs.keeping():
+            self._tar.send(out, start, count)
+
+    def close(self) -> None:
+        pass
 
 
 def _stamp(descriptor: int) -> _Stamp:

@@ -62,11 +62,15 @@ class Repository:
 
 
 class Library:
-    """The tables. Presence in the store is looked up when something is asked for."""
+    """The tables. Presence in the store is looked up when something is asked for.
+
+    ``trees`` are those whose digest a lock records, but for directories of its project.
+    """
 
     def __init__(self, locks: Iterable[KnownLock], store: Store) -> None:
         self.locks = tuple(locks)
         self.by_sha256: set[Digest] = set()
+        self.trees: set[Digest] = set()
         self.by_sha512: dict[str, Digest] = {}
         self.pool: dict[str, Digest] = {}
         self.npm: dict[str, Digest] = {}
@@ -79,6 +83,9 @@ class Library:
                 for tree in known.lock.trees
                 if {"commit", "ref"} <= tree.pins.keys()
             }
+            self.trees.update(
+                tree.digest for tree in known.lock.trees if tree.digest is not None and tree.unpack != "path"
+            )
             for source in known.lock.sources:
                 self._add(source, known_blob(store, source), references)
 

@@ -44,7 +44,8 @@ def page(offer: Offer, base: str) -> Answer:
     parts.append(
         _section(
             "Anything else",
-            "By SHA-256 (or SHA-512), by original URL, below the path of an npm registry.",
+            "By SHA-256 (or SHA-512), by original URL, below the path of an npm registry. What a lock records as a "
+            "tree is there by its digest, as a tar.",
             f"{base}/sha256/HEX\n{base}/sha512/HEX\n{base}/url/https/HOST/PATH\n{base}/npm/NAME/-/NAME-VERSION.tgz",
         )
     )

@@ -12,8 +12,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.serve.blobs import Blobs
 from lockbuild.serve.images import INDEX_TYPE, Document, Images, ServedRepository
 from lockbuild.serve.library import Library
-from lockbuild.serve.message import FOREVER, Answer, Content, Data, Outlet, Request, as_json
-from lockbuild.serve.tree_tar import TreeTar
+from lockbuild.serve.message import Answer, Content, Data, Request, as_json
 
 _MOST = 1000
 
@@ -73,29 +72,12 @@ class Registry:
             return _document(config, Data(config.data))
         answer: Answer | None = None
         if digest in repository.trees:
-            tree = self._blobs.tree(digest)
-            answer = None if tree is None else Answer(_Layer(TreeTar(tree), self._blobs), etag=digest.hex)
+            answer = self._blobs.tree_answer(digest)
         elif digest in repository.blobs:
             answer = self._blobs.answer(digest)
         if answer is None:
             return _error(404, "BLOB_UNKNOWN", "no image of this repository has it")
-        return answer.having(Cache_Control=FOREVER, Docker_Content_Digest=str(digest))
-
-
-class _Layer:
-    """A tree's tar; nothing is collected from the store while it is sent."""
-
-    def __init__(self, tar: TreeTar, blobs: Blobs) -> None:
-        self._tar = tar
-        self._blobs = blobs
-        self.size: int = tar.size
-
-    def send(self, out: Outlet, start: int, count: int) -> None:
-        with self._blobs.keeping():
-            self._tar.send(out, start, count)
-
-    def close(self) -> None:
-        pass
+        return answer.having(Docker_Content_Digest=str(digest))
 
 
 def _manifest(repository: ServedRepository, reference: str) -> Answer:

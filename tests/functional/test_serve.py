@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import signal
 import ssl
 import sys
+import tarfile
 import time
 import tomllib
 import urllib.request
@@ -103,12 +105,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirrorWorld]:
         with (world.project / "toolchain.toml").open("a") as file:
             file.write(TOOLS)
         (world.project / "package-lock.json").write_text(package_lock(LEFT, f"{world.server.url}/npm"))
+        (world.project / "own").mkdir()
+        (world.project / "own/f").write_text("own\n")
         with (world.project / "lockbuild.toml").open("a") as file:
             file.write(
                 f'\n[sources.lib]\nfrom = "archive"\nurl = "{archive}"\ntrust = "first-use"\n'
                 f'\n[sources.library]\nfrom = "git"\nurl = "{git.url}/owner/library"\nrev = "v1"\n'
                 f'\n[sources.sparse]\nfrom = "git"\nurl = "{git.url}/owner/sparse"\nrev = "main"\n'
-                'exclude = ["left"]\n'
+                'exclude = ["left"]\n\n[sources.own]\nfrom = "path"\npath = "own"\n'
             )
         with world.config.open("a") as file:
             file.write(f'[pypi]\nindexes = ["{index.url}"]\n[npm]\nregistry = "{world.server.url}/npm"\n')
@@ -140,6 +144,7 @@ def test_another_lockbuild_takes_everything_from_it(served: MirrorWorld, tmp_pat
     assert served.requests() == before
     assert synced["image"] == str(served.lock.environments[str(PLATFORM)].image)
     assert {"base", "tools.thing", "tools.web", "sources.lib", "sources.library"} <= set(synced["made"])
+    assert ("derive.words" in synced["made"]) == (lock == "resolved")
 
 
 # By digest and by URL
@@ -150,6 +155,10 @@ def test_only_what_known_locks_name_is_served(served: MirrorWorld) -> None:
     assert Store(served.world.store).has_blob(Digest(private))
     for place in (f"sha256/{private}", f"blobs/sha256/{private}", f"v2/tiny/blobs/sha256:{private}"):
         assert served.mirror.status(place) == 404
+    (own,) = (tree.digest for tree in served.lock.trees if tree.unpack == "path")
+    assert own is not None
+    assert Store(served.world.store).has_tree(own)
+    assert served.mirror.status(f"sha256/{own.hex}") == 404, "what is the project's own comes from nowhere"
     known = served.sha256("pkg:pypi/thing")
     assert hashlib.sha256(served.mirror.get(f"sha256/{known}")).hexdigest() == known
     assert served.mirror.get(f"blobs/sha256/{known}") == served.mirror.get(f"sha256/{known}")
@@ -189,6 +198,26 @@ def test_curl_resumes_and_asks_whether_it_is_new(served: MirrorWorld, tmp_path: 
     assert run(*status, "-r", f"{len(whole)}-") == "416 0"
     kept = run("curl", "-sS", "-o", tmp_path / "1", "-o", tmp_path / "2", "-w", "%{num_connects}", url, url)
     assert kept == "10"
+
+
+def test_a_tree_that_a_lock_records_is_a_file_by_its_digest(served: MirrorWorld, tmp_path: Path) -> None:
+    (tree,) = (tree for tree in served.lock.trees if tree.unpack == "derive")
+    assert tree.digest is not None
+    url = f"{served.mirror.url}/sha256/{tree.digest.hex}"
+    whole = served.mirror.get(f"sha256/{tree.digest.hex}")
+    assert Digest.of(whole) == tree.digest
+    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+        assert any(name.endswith("/words") for name in tar.getnames())
+    part = tmp_path / "part"
+    part.write_bytes(whole[:700])
+    run("curl", "-sS", "-f", "-C", "-", "-o", part, url)
+    assert part.read_bytes() == whole
+    head = run("curl", "-sS", "-I", url).lower()
+    assert f'etag: "{tree.digest.hex}"' in head
+    assert f"content-length: {len(whole)}" in head
+    assert "immutable" in head
+    status = ("curl", "-sS", "-o", tmp_path / "out", "-w", "%{http_code} %{size_download}", url)
+    assert run(*status, "-H", f'If-None-Match: "{tree.digest.hex}"') == "304 0"
 
 
 # pip
@@ -412,6 +441,7 @@ def test_a_damaged_file_is_not_served(forked: TinyWorld) -> None:
         file.write_text("damaged\n")
         layers = json.loads(mirror.get("v2/tiny/manifests/" + str(PLATFORM).replace("/", "-")))["layers"]
         assert mirror.status(f"v2/tiny/blobs/{layers[0]['digest']}") == 404
+        assert mirror.status(f"sha256/{layers[0]['digest'].partition(':')[2]}") == 404
 
 
 def test_locks_that_change_meanwhile(forked: TinyWorld) -> None:
