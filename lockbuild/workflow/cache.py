@@ -4,8 +4,7 @@ Only what the lock binds is ever taken: a tree whose digest it records, a file w
 what a recipe gives, a cache could only claim something. So a lock that records no digests gets its sources from
 there, and makes its trees itself.
 
-A cache is a help and no need. One that does not answer, refuses, or has something else under a name is told of once
-and passed over from then on.
+A cache is a help and no need (`lockbuild.workflow.helpful`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lockbuild.errors import IntegrityError, LockbuildError, UsageError
+from lockbuild.errors import LockbuildError
 from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import LockedTree, Source
@@ -24,8 +23,8 @@ from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
 from lockbuild.oci.cache import CacheRepository
 from lockbuild.store.sources import has_source
-from lockbuild.transport.failures import TransferError
 from lockbuild.transport.transfers import Transfers
+from lockbuild.workflow.helpful import HelpfulPlaces
 
 if TYPE_CHECKING:
     from lockbuild.config import Config
@@ -69,9 +68,9 @@ class Cache:
         self._report = report
         self._offline = offline
         self._transfers = Transfers()
-        self._lock = threading.RLock()
+        self._places: HelpfulPlaces[CacheRepository] = HelpfulPlaces("cache", self._transfers, report)
+        self._lock = threading.Lock()
         self._reached: set[CacheRepository] = set()
-        self._passed_over: set[CacheRepository] = set()
         self._fetched: dict[Digest, Source] = {}
         known = {
             name: CacheRepository(registries, Reference.parse(name), store, self._transfers, report)
@@ -147,15 +146,8 @@ class Cache:
 
     def _first(self, name: str, fetch: Callable[[CacheRepository], bool]) -> None:
         """From the first of the caches that has it; from none offline."""
-        for cache in () if self._offline else self._reading:
-            if not self._useful(cache):
-                continue
-            try:
-                if fetch(cache):
-                    return
-            except (TransferError, IntegrityError, UsageError) as error:
-                self._transfers.check()
-                self._pass_over(cache, f"{name}: {error.what}")
+        if not self._offline:
+            self._places.first((cache for cache in self._reading if self._useful(cache)), name, fetch)
 
     def _may_write(self) -> bool:
         cache = self._writing
@@ -165,7 +157,7 @@ class Cache:
             if cache.has_credentials():
                 return True
         except LockbuildError as error:
-            self._pass_over(cache, error.what)
+            self._places.pass_over(cache, error.what)
             return False
         self._report(
             Note(f"nothing is put into the cache {cache}: there are no credentials for its registry")
@@ -180,7 +172,7 @@ class Cache:
             push(cache)
         except LockbuildError as error:
             self._transfers.check()
-            self._pass_over(cache, f"nothing more is put into it: {error.what}")
+            self._places.pass_over(cache, f"nothing more is put into it: {error.what}")
 
     def _useful(self, cache: CacheRepository) -> bool:
         """Whether it is of use; whether it answers is asked once."""
@@ -190,11 +182,5 @@ class Cache:
                 try:
                     cache.reach()
                 except LockbuildError as error:
-                    self._pass_over(cache, error.what)
-            return cache not in self._passed_over
-
-    def _pass_over(self, cache: CacheRepository, what: str) -> None:
-        with self._lock:
-            if cache not in self._passed_over:
-                self._passed_over.add(cache)
-                self._report(Note(f"the cache {cache} is passed over: {what}", "warning"))
+                    self._places.pass_over(cache, error.what)
+        return self._places.is_useful(cache)

@@ -31,7 +31,16 @@ from lockbuild.transport.failures import (
 )
 from lockbuild.transport.http import Http
 from lockbuild.transport.registry.registries import Registries
-from tests.support.http_server import Handler, Server, make_certificate, other, redirect, serving, truncate
+from tests.support.http_server import (
+    Handler,
+    Server,
+    make_certificate,
+    other,
+    raw,
+    redirect,
+    serving,
+    truncate,
+)
 from tests.support.registry import (
     PASSWORD,
     USER,
@@ -368,16 +377,6 @@ def test_an_identity_token_is_not_taken_along_by_a_redirect(tmp_path: Path) -> N
         assert elsewhere.requests == []
 
 
-def raw(head: str, body: bytes = b"") -> Any:
-    """Behaviour: just these bytes, and the end of the connection."""
-
-    def behave(handler: Handler) -> None:
-        handler.close_connection = True
-        handler.wfile.write(f"HTTP/1.1 {head}\r\n\r\n".encode("latin-1") + body)
-
-    return behave
-
-
 DIGITS = "9" * 5000
 NESTED = b"[" * 100_000
 HOSTILE = {
@@ -452,7 +451,8 @@ def survives(
         for path in paths:
             server.script[f"{repository}/{path}"] = [answer] * 9
         with suppress(LockbuildError), pytest.MonkeyPatch.context() as patch:
-            patch.setattr("lockbuild.transport.registry.blobs._PAUSE", 0.001)
+            patch.setattr("lockbuild.transport.registry.blobs.PAUSE", 0.001)
+            patch.setattr("lockbuild.transport.pieces.PAUSE", 0.001)
             attempt(client(None, environ=environ))
     assert not store.has_blob(digest)
 

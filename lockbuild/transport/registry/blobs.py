@@ -1,9 +1,8 @@
-"""A registry's blob as it comes: resumed where it broke off, verified at the end; into the store, or past it."""
+"""A registry's blob into the store: resumed where it broke off, verified at the end."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -13,14 +12,8 @@ from lockbuild.events import Advanced, Finished, Reporter, Started
 from lockbuild.model.digest import Digest
 from lockbuild.transport.body import Body
 from lockbuild.transport.failures import BrokenTransferError, MalformedError
+from lockbuild.transport.pieces import MOST_STALLS, PAUSE, Stream
 from lockbuild.transport.transfers import Transfers
-
-_MOST_STALLS = 4
-_PAUSE = 0.25
-"""Seconds before a transfer that came no further is tried again; it doubles with each."""
-
-Stream = Callable[[int], Body]
-"""Opens the blob from an offset on, or from 0 where the server gives no parts."""
 
 
 class PartialBlob(Protocol):
@@ -89,53 +82,16 @@ def fetch(
                         partial.restart()  # a server that gives other parts than it is asked for
                     stalled = 0 if partial.size > furthest else stalled + 1
                     furthest = max(furthest, partial.size)
-                    if stalled > _MOST_STALLS:
+                    if stalled > MOST_STALLS:
                         raise
                 except IntegrityError:
                     # What an earlier run left may be at fault: judge by one transfer from the start.
                     if judged or not mixed:
                         raise
                     judged, furthest = True, -1
-            transfers.pause(_PAUSE * 2**stalled if stalled else 0)
+            transfers.pause(PAUSE * 2**stalled if stalled else 0)
     finally:
         report(Finished(key))
-
-
-def chunks(stream: Stream, digest: Digest, size: int, transfers: Transfers) -> Iterator[bytes]:
-    """The bytes of the blob in pieces, gone on with where the transfer breaks off.
-
-    IntegrityError, before the last piece, where they are not those of ``digest`` or not ``size`` many.
-    """
-    hasher = hashlib.sha256()
-    position = stalled = 0
-    while True:
-        before = position
-        try:
-            with transfers.watching(stream(position)) as body:
-                if body.total is not None and body.total != size:
-                    raise IntegrityError(
-                        f"the registry has {body.total} bytes, {size} are wanted", on=body.url
-                    )
-                if body.offset != position:
-                    raise MalformedError("the registry cannot go on where it broke off", on=body.url)
-                for chunk in body:
-                    transfers.check()
-                    position += len(chunk)
-                    hasher.update(chunk)
-                    if position > size or (position == size and hasher.hexdigest() != digest.hex):
-                        raise IntegrityError(f"what came is not {digest}", on=body.url)
-                    yield chunk
-                if position < size:
-                    raise BrokenTransferError(f"it ended after {position} of {size} bytes", on=body.url)
-                if not size and hasher.hexdigest() != digest.hex:
-                    raise IntegrityError(f"what came is not {digest}", on=body.url)
-                return
-        except BrokenTransferError:
-            transfers.check()
-            stalled = 0 if position > before else stalled + 1
-            if stalled > _MOST_STALLS:
-                raise
-            transfers.pause(_PAUSE * 2**stalled if stalled else 0)
 
 
 def _receive(
