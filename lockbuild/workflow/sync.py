@@ -1,7 +1,8 @@
 """``lockbuild sync``: make the lock real. Fetch, verify, materialise, derive; for an engine, load the image.
 
 Digests that the lock records bind: whatever comes out otherwise is an integrity failure that shows both. A tree
-that the store already has under the recorded digest, or under the recipe of its sources, is not made again.
+that the store already has under the recorded digest, or under the recipe of its sources, is not made again; nor is
+one whose recorded digest a cache has, or, where it would be derived, a mirror by digest.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from lockbuild.model.platform import Platform
 from lockbuild.store.sources import known_blob
 from lockbuild.workflow.derive import derive_tree
 from lockbuild.workflow.image import environment_image, image_in_engine, load_image, locked_image
+from lockbuild.workflow.mirrors import fetch_derived
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.project_files import store_patches
 from lockbuild.workflow.workspace import Workspace
@@ -80,6 +82,7 @@ def sync(
         if tree.unpack == "path":
             digests[tree.id] = _project_directory(workspace, project, tree)
     layers = [(tree, digests[tree.id]) for tree in in_environment(wanted) if tree.unpack != "derive"]
+    fetch_derived(workspace, wanted)
     for name in project.manifest.toolchain.derive:
         tree = lock.tree(f"derive.{name}", platform)
         digest, fresh = derive_tree(workspace, project, tree, layers, digests)

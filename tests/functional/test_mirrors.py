@@ -6,20 +6,24 @@ import base64
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lockbuild.archive.canonical import canonical_chunks
 from lockbuild.config import Config
 from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.fetch import Fetcher
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
+from lockbuild.model.lockfile import loads
 from lockbuild.store import Store
 from lockbuild.store.sources import has_source, source_blob
 from lockbuild.transport.failures import NotFoundError, OfflineError, RefusedError, UnreachableError
@@ -320,10 +324,10 @@ def test_offline_names_everything_that_is_missing_at_once(
     assert time.process_time() - began < 1
     text = str(caught.value)
     assert "5 sources are not in the store" in text
-    assert f"{bench.two.url}/cas/{Digest.of(DATA).hex} or {bench.one.url}/m/sdk.tar" in text
-    assert f"{bench.one.url}/m/sdk.git, commit {'a' * 40}" in text
-    assert "an npm registry, a/-/a-1.tgz" in text
-    assert "a Debian mirror, pool/a.deb" in text
+    assert f"would come from {bench.two.url}/cas/{{sha256}} or {bench.one.url}: /m/sdk.tar" in text
+    assert f"{bench.one.url}/m/sdk.git: commit {'a' * 40}" in text
+    assert "would come from an npm registry: a/-/a-1.tgz" in text
+    assert f"{bench.two.url}/cas/{{sha256}} or a Debian mirror: pool/a.deb" in text
     assert "s3cret" not in text
     assert not bench.one.requests
     assert not bench.two.requests
@@ -418,6 +422,147 @@ def test_a_store_that_is_lost_comes_back_by_digest_alone(world: TinyWorld, tmp_p
     assert f"{cas.as_uri()}/{Digest.of(data).hex} or {CANONICAL}/sdk.tar" in failed.err
 
 
+# Derived trees
+
+
+@dataclass
+class Derived:
+    """A world whose lock records a derived tree, one that does not, and the canonical tar of that tree."""
+
+    world: TinyWorld
+    plain: str
+    digest: Digest
+    tar: bytes
+
+    def sync(self, *mirrors: str, store: Path, offline: bool = False) -> tuple[list[str], str]:
+        """What a sync with an empty store makes with these mirrors by digest, and what it says."""
+        tables = "".join(f'[[mirrors]]\nby-digest = "{mirror}"\n' for mirror in mirrors)
+        self.world.config.write_text(self.plain + tables)
+        log = self.world.project / ".lockbuild/logs/derive.words.log"
+        log.unlink(missing_ok=True)
+        result = self.world.run("sync", "--json", *(["--offline"] if offline else []), store=store)
+        assert Store(store).has_tree(self.digest)
+        assert log.exists() == ("derive.words" in result.value["made"]), "a log says that its steps ran"
+        return result.value["made"], result.err
+
+
+@pytest.fixture(scope="module")
+def derived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Derived]:
+    directory = tmp_path_factory.mktemp("derived")
+    with tiny_world(directory) as world:
+        world.run("lock")
+        (directory / "unmaterialised.lock").write_bytes((world.project / "lockbuild.lock").read_bytes())
+        world.run("lock", "--materialise")
+        lock = loads((world.project / "lockbuild.lock").read_text(), "lockbuild.lock")
+        (digest,) = [tree.digest for tree in lock.trees if tree.unpack == "derive"]
+        assert digest is not None
+        tar = b"".join(map(bytes, canonical_chunks(Store(world.store).tree_path(digest))))
+        assert Digest.of(tar) == digest
+        yield Derived(world, world.config.read_text(), digest, tar)
+
+
+def test_a_derived_tree_comes_from_the_first_mirror_that_has_it(derived: Derived, tmp_path: Path) -> None:
+    with serving() as one, serving() as two:
+        two.add(f"/by/{derived.digest.hex}", derived.tar)
+        two.script[f"/by/{derived.digest.hex}"] = [serve.truncate(1000)]
+        mirrors = (f"{one.url}/by/{{sha256}}", f"{one.url}/{{sha512}}", f"{two.url}/by/{{sha256}}")
+        made, said = derived.sync(*mirrors, store=tmp_path / "store")
+        assert made == ["base"]
+        assert "passed over" not in said
+        tree = f"/by/{derived.digest.hex}"
+        assert one.paths().count(tree) == 1
+        assert [request.headers.get("range") for request in two.requests if request.path == tree] == [
+            None,
+            "bytes=1000-",
+        ]
+        one.requests.clear()
+        two.requests.clear()
+        assert derived.sync(*mirrors, store=tmp_path / "store")[0] == []
+        assert one.requests + two.requests == []
+
+
+def test_what_no_mirror_has_is_derived(derived: Derived, tmp_path: Path) -> None:
+    with serving() as one, serving() as two:
+        made, said = derived.sync(f"{one.url}/{{sha256}}", f"{two.url}/{{sha256}}", store=tmp_path / "store")
+        assert made == ["base", "derive.words"]
+        assert "passed over" not in said
+        for server in (one, two):
+            assert server.paths().count(f"/{derived.digest.hex}") == 1
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda tar: other_tree(),
+        lambda tar: tar[:-1] + b"?",
+        lambda tar: tar[:-512],
+        lambda tar: tar + tar,
+        lambda tar: b"<html>not found</html>",
+        lambda tar: b"",
+    ],
+    ids=["another tree", "damaged", "cut short", "more", "a page", "nothing"],
+)
+def test_wrong_bytes_of_a_derived_tree_only_cost_time(
+    derived: Derived, tmp_path: Path, harm: Callable[[bytes], bytes]
+) -> None:
+    with serving() as server:
+        place = server.add(f"/{derived.digest.hex}", harm(derived.tar))
+        made, said = derived.sync(f"{server.url}/{{sha256}}", store=tmp_path / "store")
+        assert place.endswith(derived.digest.hex)
+        assert made == ["base", "derive.words"]
+        assert said.count("is passed over: derive.words: what it has for derive.words is something else") == 1
+        assert f"the mirror {server.url}/{{sha256}}" in said
+
+
+def other_tree() -> bytes:
+    """A whole canonical tar, of nothing."""
+    return bytes(1024)
+
+
+def test_a_mirror_that_refuses_or_does_not_answer_only_costs_time(derived: Derived, tmp_path: Path) -> None:
+    with serving() as server:
+        server.credentials = ("anna", "s3cret")
+        silent = "http://127.0.0.1:9"
+        made, said = derived.sync(
+            f"{server.url}/{{sha256}}", f"{silent}/{{sha256}}", store=tmp_path / "store"
+        )
+        assert made == ["base", "derive.words"]
+        assert f"the mirror {server.url}/{{sha256}} is passed over: derive.words: " in said
+        assert f"the mirror {silent}/{{sha256}} is passed over: derive.words: " in said
+
+
+def test_offline_a_derived_tree_comes_from_files_only(derived: Derived, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    derived.sync(store=store)
+    with serving() as server:
+        server.add(f"/{derived.digest.hex}", derived.tar)
+        asked = f"{server.url}/{{sha256}}"
+        shutil.rmtree(Store(store).tree_path(derived.digest))
+        made, said = derived.sync(asked, store=store, offline=True)
+        assert made == ["derive.words"]
+        assert "passed over" not in said
+        (tmp_path / "by").mkdir()
+        (tmp_path / "by" / derived.digest.hex).write_bytes(derived.tar)
+        shutil.rmtree(Store(store).tree_path(derived.digest))
+        made, said = derived.sync(
+            asked, f"{(tmp_path / 'by').as_uri()}/{{sha256}}", store=store, offline=True
+        )
+        assert made == []
+        assert server.requests == []
+
+
+def test_a_lock_without_digests_asks_no_mirror_for_trees(derived: Derived, tmp_path: Path) -> None:
+    """Nothing says which tree it should be."""
+    world = derived.world.fork(tmp_path)
+    shutil.copy(derived.world.directory / "unmaterialised.lock", world.project / "lockbuild.lock")
+    with serving() as server:
+        server.add(f"/{derived.digest.hex}", derived.tar)
+        resolved = Derived(world, derived.plain, derived.digest, derived.tar)
+        made, _ = resolved.sync(f"{server.url}/{{sha256}}", store=tmp_path / "store")
+        assert made == ["base", "derive.words"]
+        assert f"/{derived.digest.hex}" not in server.paths()
+
+
 def npm_package() -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
@@ -460,7 +605,7 @@ def test_materialising_writes_the_sha256_of_what_a_sha512_binds(world: TinyWorld
         began = time.monotonic()
         failed = world.run("sync", "--offline", store=tmp_path / "third", status=4)
         assert time.monotonic() - began < 20
-        assert "pkg:npm/a@1.0.0 would come from an npm registry, a/-/a-1.0.0.tgz" in failed.err
+        assert "would come from an npm registry: a/-/a-1.0.0.tgz" in failed.err
         assert "pkg:deb/debian/busybox" in failed.err
 
         world.run("lock", "--materialise")
