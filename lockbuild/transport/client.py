@@ -225,6 +225,7 @@ class Client:
                     stay=stay,
                 )
                 if response.status_code < 300 or response.status_code in expected:
+                    _check(response, headers)
                     return response
                 response.close()
                 failure = refusal(response, url, self._credentials)
@@ -268,6 +269,18 @@ class Client:
                     user_agent=f"lockbuild/{__version__}",
                 )
             return self._session
+
+
+def _check(response: requests.Response, headers: dict[str, str]) -> None:
+    """MalformedError, and the response is closed, where it says of its length or place what cannot be."""
+    try:
+        content_length(response.headers)
+        if response.status_code == 206 and "Range" not in headers:
+            raise MalformedError("the server sends a part, and was asked for the whole")
+    except MalformedError as error:
+        response.close()
+        error.on = redact(response.url or "")
+        raise
 
 
 @contextmanager

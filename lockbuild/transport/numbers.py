@@ -8,13 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from lockbuild.transport.failures import MalformedError
+
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)")
 
 
 def content_length(headers: Mapping[str, str]) -> int | None:
-    """Bytes that follow; None where the server does not say, or nothing that could be."""
-    return whole_number(headers.get("Content-Length", ""))
+    """Bytes that follow; None where the server does not say. MalformedError for what no length could be."""
+    said = headers.get("Content-Length")
+    # Whoever sends pieces may say anything else beside: RFC 9112, section 6.3.
+    if said is None or "Transfer-Encoding" in headers:
+        return None
+    lengths = {whole_number(part.strip()) for part in said.split(",")}
+    length = lengths.pop()
+    if lengths or length is None:
+        raise MalformedError("the server says a length (Content-Length) that nothing has")
+    return length
 
 
 def whole_number(text: str) -> int | None:
@@ -23,8 +33,10 @@ def whole_number(text: str) -> int | None:
 
 
 def content_range(headers: Mapping[str, str]) -> tuple[int, int, int | None] | None:
-    """First and last byte of a part, and the size of the whole where that is known; None where it is not said."""
+    """First and last byte of a part, and the size of the whole where that is known; None where it is not said, or
+    nothing that could be."""
     place = _RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if place is None:
         return None
-    return int(place[1]), int(place[2]), None if place[3] == "*" else int(place[3])
+    first, last, total = int(place[1]), int(place[2]), None if place[3] == "*" else int(place[3])
+    return (first, last, total) if first <= last and (total is None or last < total) else None

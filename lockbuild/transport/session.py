@@ -61,16 +61,21 @@ def new_session(
 def _adapter(credentials: Credentials, trust: Trust, connections: int) -> HTTPAdapter:
     from requests.adapters import HTTPAdapter
 
+    from lockbuild.transport.connection import POOLS
+
     class TrustingAdapter(HTTPAdapter):
         """Verifies by ``trust`` alone; requests would add the bundle of certifi to it."""
 
         def init_poolmanager(self, *arguments: Any, **keywords: Any) -> None:
             super().init_poolmanager(*arguments, ssl_context=trust.context(), **keywords)
+            self.poolmanager.pool_classes_by_scheme = POOLS
 
         def proxy_manager_for(self, proxy: str, **keywords: Any) -> Any:
             if urlsplit(proxy).scheme == "https":
                 keywords["proxy_ssl_context"] = trust.context(proxy)
-            return super().proxy_manager_for(proxy, ssl_context=trust.context(), **keywords)
+            manager = super().proxy_manager_for(proxy, ssl_context=trust.context(), **keywords)
+            manager.pool_classes_by_scheme = POOLS
+            return manager
 
         def proxy_headers(self, proxy: str) -> dict[str, str]:
             credential = credentials.of(proxy)

@@ -7,6 +7,7 @@ one a request; after the last one the path is served well again.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import subprocess
@@ -220,6 +221,31 @@ def hang_up() -> Behaviour:
 
     def behave(handler: Handler) -> None:
         handler.close_connection = True
+
+    return behave
+
+
+def raw(head: str, body: bytes = b"") -> Behaviour:
+    """Just these bytes, and the end of the connection."""
+
+    def behave(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(f"HTTP/1.1 {head}\r\n\r\n".encode("latin-1") + body)
+
+    return behave
+
+
+def drip_head(first: str, piece: str, limit: float = 30) -> Behaviour:
+    """The beginning of a head, then a piece of it every 20 ms for as long as anybody listens."""
+
+    def behave(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.wfile.write(first.encode("latin-1"))
+        until = time.monotonic() + limit
+        with contextlib.suppress(OSError):
+            while time.monotonic() < until:
+                handler.wfile.write(piece.encode("latin-1"))
+                time.sleep(0.02)
 
     return behave
 

@@ -15,6 +15,7 @@ from lockbuild.config import Config, NetworkConfig
 from lockbuild.events import Event, Note
 from lockbuild.transport.failures import (
     BrokenTransferError,
+    MalformedError,
     NotFoundError,
     OfflineError,
     RefusedError,
@@ -124,6 +125,72 @@ def test_does_not_wait_for_an_hour(server: Server, http: Http, form: str) -> Non
     assert time.monotonic() - began < 60
     assert caught.value.hint is not None
     assert "come back in 3" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("first", "piece"),
+    [
+        ("HTTP/1.1 200 OK\r\nX: ", "a"),
+        ("HTTP/1.1 200 OK\r\n", "X: a\r\n"),
+        ("", "HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+)
+def test_the_head_of_an_answer_has_its_time(
+    server: Server, monkeypatch: pytest.MonkeyPatch, first: str, piece: str
+) -> None:
+    """A byte now and then keeps a time-out from ever passing."""
+    monkeypatch.setattr("lockbuild.transport.connection.LONGEST_HEAD", 0.2)
+    server.script["/file"] = [serve.drip_head(first, piece)] * 2
+    began = time.monotonic()
+    with client(timeout=0.3, retries=1) as http, pytest.raises(UnreachableError):
+        http.get(f"{server.url}/file", limit=1 << 20)
+    assert time.monotonic() - began < 15
+
+
+def test_a_body_may_take_longer_than_a_head(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lockbuild.transport.connection.LONGEST_HEAD", 0.1)
+
+    def behave(handler: serve.Handler) -> None:
+        handler.head(200, 10, {})
+        for _ in range(10):
+            time.sleep(0.1)
+            handler.send(b"x")
+
+    server.script["/file"] = [behave]
+    with client(timeout=0.3, retries=0) as http:
+        assert http.get(f"{server.url}/file", limit=100) == b"x" * 10
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "200 OK\r\nContent-Length: -5",
+        "200 OK\r\nContent-Length: +3",
+        f"200 OK\r\nContent-Length: {'9' * 5001}",
+        "206 Part\r\nContent-Length: 3\r\nContent-Range: bytes 0-2/3",
+        "206 Part\r\nContent-Length: 3\r\nContent-Range: bytes 5-2/1",
+        "206 Part\r\nContent-Length: 3",
+    ],
+)
+def test_what_a_server_says_of_its_bytes_must_be_possible(server: Server, http: Http, head: str) -> None:
+    """Where no digest is known yet, nothing else would tell."""
+    server.script["/file"] = [serve.raw(head, b"abc")] * 9
+    with pytest.raises(MalformedError) as caught:
+        http.get(f"{server.url}/file", limit=1 << 20)
+    assert caught.value.on == f"{server.url}/file"
+
+
+@pytest.mark.parametrize("place", ["5-2/1", "7-9/9", "4-9/20"])
+def test_a_part_that_cannot_be_is_refused(server: Server, http: Http, place: str) -> None:
+    server.script["/file"] = [serve.raw(f"206 Part\r\nContent-Range: bytes {place}", b"abc")] * 9
+    with pytest.raises((MalformedError, BrokenTransferError)):
+        b"".join(http.stream(f"{server.url}/file", offset=5, validator='"x"'))
+
+
+def test_a_length_beside_pieces_is_not_looked_at(server: Server, http: Http) -> None:
+    head = "200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 77"
+    server.script["/file"] = [serve.raw(head, b"3\r\nabc\r\n0\r\n\r\n")]
+    assert http.get(f"{server.url}/file", limit=1 << 20) == b"abc"
 
 
 def test_a_silent_server_times_out(server: Server) -> None:
