@@ -43,11 +43,12 @@ def choose_targets(paths: ProjectPaths, targets: Collection[str], names: Sequenc
     return [choose_target(paths, targets, name) for name in dict.fromkeys(names)]
 
 
-def prepare(workspace: Workspace, ready: Ready, name: str, chosen: Path | None) -> Prepared:
-    """Snapshot the target's source and plan its build. ``chosen``, where outputs go, is never part of the source."""
+def prepare(workspace: Workspace, ready: Ready, name: str, destination: Path | None) -> Prepared:
+    """Snapshot the target's source and plan its build. ``destination``, where its outputs go if that is not dist, is no
+    part of the source."""
     target = ready.targets[name]
     directory = ready.paths.directory / target.source
-    source = snapshot(directory, workspace.store, excluded=ready.paths.never_source(chosen))
+    source = snapshot(directory, workspace.store, excluded=ready.paths.never_source(destination))
     names = target.sources if target.sources is not None else list(ready.sources)
     plan = plan_target(name, target, ready.environment, source, {key: ready.sources[key] for key in names})
     inputs = tuple(ReadOnlyInput(workspace.store.tree_path(digest), mount) for mount, digest in plan.inputs)
@@ -65,13 +66,13 @@ def open_session(
     with workspace.backend.session(prepared.spec) as session:
         if failed:
             kept = failed_directory(workspace, paths, prepared.plan.name)
-            if not kept.is_dir():
+            if not kept.exists():
                 raise UsageError(
                     "no failed build of this target was kept",
                     on=prepared.plan.name,
                     hint="leave out --failed",
                 )
-            session.seed(prepared.plan.directory, kept)
+            session.seed(prepared.plan.directory, kept.path)
         yield session
 
 

@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import lockbuild
+from lockbuild.errors import UsageError
 from lockbuild.model.digest import Digest
-from lockbuild.workflow.workspace import STATE_NAME, ProjectPaths
+from lockbuild.workflow.workspace import ProjectPaths
 
 _FILE = "stamp.json"
+_MUCH = 16 << 20
+"""Bytes that a stamp has at most."""
 _TICK = 20_000_000
 """Nanoseconds by which a file system's clock may be behind the system's: it ticks every few milliseconds."""
 
@@ -33,13 +36,13 @@ def read_stamp(paths: ProjectPaths) -> Mapping[str, Any]:
     """What is stamped (``checked``, ``synced``), if every file that the stamp names has the same bytes as then; empty
     otherwise."""
     try:
-        stamp = json.loads((paths.directory / STATE_NAME / _FILE).read_bytes())
+        stamp = json.loads(paths.state.read(_FILE, most=_MUCH))
         files: dict[str, str] = stamp["files"]
         if stamp["by"] != _installation() or str(paths.lock) not in files:
             return {}
         if any(str(Digest.of(Path(path).read_bytes())) != digest for path, digest in files.items()):
             return {}
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (OSError, UsageError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
     return stamp if isinstance(stamp, dict) else {}
 
@@ -81,11 +84,8 @@ def write_stamp(
         synced = synced or before.get("synced")
     stamp = {"by": _installation(), "files": dict(files), "checked": checked, "synced": synced}
     try:
-        file = paths.state / _FILE
-        fresh = file.with_suffix(".new")
-        fresh.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
-        fresh.replace(file)
-    except OSError:
+        paths.make_state().replace(_FILE, json.dumps(stamp, indent=1).encode())
+    except (OSError, UsageError):
         return  # a project that cannot be written to is only slower
 
 

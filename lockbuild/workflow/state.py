@@ -15,46 +15,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.build.replace import replace_directory
-from lockbuild.errors import UsageError
 from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.sandbox.backend import Session
 from lockbuild.store.durable import write_all
-from lockbuild.workflow.workspace import STATE_NAME, ProjectPaths, Workspace
+from lockbuild.workflow.own_directory import OwnDirectory
+from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def state_directory(workspace: Workspace, paths: ProjectPaths) -> Path:
-    """The directory for what is kept of the project; made where it is missing."""
+def state_directory(workspace: Workspace, paths: ProjectPaths) -> OwnDirectory:
+    """The directory for what is kept of the project; made where it is missing. UsageError where a link or a file stands
+    in its place."""
     try:
-        state = paths.state
-        if os.access(state, os.W_OK | os.X_OK):
+        state = paths.make_state()
+        if os.access(state.path, os.W_OK | os.X_OK):
             return state
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(
-            "it is not a directory, and lockbuild keeps its logs there",
-            on=str(paths.directory / STATE_NAME),
-            hint="move it away",
-        ) from None
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-    key = Digest.of(os.fsencode(paths.directory)).hex[:16]
-    state = workspace.store.root / "work" / "projects" / key
-    state.mkdir(parents=True, exist_ok=True)
+    projects = workspace.store.root / "work" / "projects"
+    projects.mkdir(parents=True, exist_ok=True)
+    state = OwnDirectory(projects, (Digest.of(os.fsencode(paths.directory)).hex[:16],))
+    state.make()
     return state
 
 
 class Log(io.RawIOBase):
-    """What a build writes, in a new file at ``path``. A disk that is full ends the log, with a warning, and not the
-    build."""
+    """What a build writes, in the new ``file`` at ``path``. A disk that is full ends the log, with a warning, and not
+    the build."""
 
-    def __init__(self, path: Path, report: Reporter) -> None:
+    def __init__(self, path: Path, file: io.FileIO, report: Reporter) -> None:
         self.path = path
         self._report = report
-        self._file = path.open("xb", buffering=0)
+        self._file = file
         self._whole = True
 
     def writable(self) -> bool:
@@ -82,13 +78,13 @@ class Log(io.RawIOBase):
 def new_log(workspace: Workspace, paths: ProjectPaths, name: str) -> Log:
     """The log of what is called ``name``. Another build at the same time goes on writing to its own, which has no
     name any more."""
-    path = state_directory(workspace, paths) / "logs" / f"{name}.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    return Log(path, workspace.report)
+    logs = state_directory(workspace, paths) / "logs"
+    logs.make()
+    file = f"{name}.log"
+    return Log(logs.path / file, logs.create(file), workspace.report)
 
 
-def failed_directory(workspace: Workspace, paths: ProjectPaths, target: str) -> Path:
+def failed_directory(workspace: Workspace, paths: ProjectPaths, target: str) -> OwnDirectory:
     """Where the build directory of a target's last failed build is kept."""
     return state_directory(workspace, paths) / "failed" / target
 
@@ -97,11 +93,13 @@ def keep_failed(
     workspace: Workspace, paths: ProjectPaths, target: str, session: Session, directory: str
 ) -> None:
     """Keep the sandbox's ``directory`` as that of the target's last failed build."""
-    kept = failed_directory(workspace, paths, target)
-    fresh = kept.with_name(f".{target}.{secrets.token_hex(4)}")
+    failed = state_directory(workspace, paths) / "failed"
+    kept = failed / target
+    fresh = failed.make() / f".{target}.{secrets.token_hex(4)}"
+    kept.check()
     try:
-        fresh.mkdir(parents=True)
+        fresh.mkdir()
         session.export(directory, fresh)
-        replace_directory(fresh, kept)
+        replace_directory(fresh, kept.path)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -15,6 +15,7 @@ from lockbuild.errors import UsageError
 from lockbuild.events import Note, Reporter
 from lockbuild.model.platform import Platform
 from lockbuild.store import Store
+from lockbuild.workflow.own_directory import OwnDirectory
 
 if TYPE_CHECKING:
     from lockbuild.config import Config
@@ -159,28 +160,32 @@ class ProjectPaths:
         return self.lock_file or self.directory / LOCK_NAME
 
     @property
-    def state(self) -> Path:
-        """.lockbuild, made when first asked for."""
-        state = self.directory / STATE_NAME
-        if not state.is_dir():
-            state.mkdir(exist_ok=True)
-        ignore = state / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
-        return state
+    def state(self) -> OwnDirectory:
+        """.lockbuild."""
+        return OwnDirectory(self.directory, (STATE_NAME,))
+
+    def make_state(self) -> OwnDirectory:
+        """`state`, there and ignored by git. UsageError where a link or a file stands in its place."""
+        self.state.make()
+        self.state.add(".gitignore", b"*\n")
+        return self.state
 
     @property
     def outputs(self) -> Path:
         """dist: where outputs go unless another place is chosen."""
         return self.directory / OUTPUT_NAME
 
-    def never_source(self, chosen: Path | None) -> frozenset[Path]:
+    def never_source(self, destination: Path | None) -> frozenset[Path]:
         """What of the project is no input of a build: its manifest and lock, its state, its outputs.
 
-        dist is none even where outputs go to a ``chosen`` place: an earlier build may have left it.
+        dist is none even where outputs go to another ``destination``: an earlier build may have left it.
         """
         own = {self.manifest, self.lock, self.directory / STATE_NAME, self.outputs}
-        return frozenset(own if chosen is None else {*own, chosen})
+        if destination is not None:
+            real, project = destination.resolve(), self.directory.resolve()
+            if real.is_relative_to(project):
+                own.add(self.directory / real.relative_to(project))
+        return frozenset(own)
 
 
 def find_project(start: Path) -> ProjectPaths:

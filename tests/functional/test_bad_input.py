@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -377,11 +378,79 @@ def test_a_file_where_the_state_directory_should_be(shared: TinyWorld) -> None:
     (shared.project / ".lockbuild").rename(shared.directory / "aside")
     (shared.project / ".lockbuild").touch()
     result = shared.run("build", status=2)
-    assert (
-        f"error: {shared.project / '.lockbuild'}: it is not a directory, and lockbuild keeps its logs there"
-        in (result.err)
+    assert f"error: {shared.project / '.lockbuild'}: it is not a directory, and lockbuild writes there" in (
+        result.err
     )
     assert "hint: move it away" in result.err
+
+
+FAILING = "echo made > out.txt; false;"
+
+
+def victim_of(world: TinyWorld, link: str) -> Path:
+    """A directory of the host with files in it, to which the project's ``link`` leads, as it can come by git."""
+    victim = world.directory / "victim"
+    for name in ("tiny/precious", "tiny.log"):
+        (victim / name).parent.mkdir(parents=True, exist_ok=True)
+        (victim / name).write_text(name)
+    shutil.rmtree(world.project / ".lockbuild")
+    at = world.project / link
+    at.parent.mkdir(parents=True, exist_ok=True)
+    at.symlink_to(os.path.relpath(victim, at.parent))
+    return victim
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    "link", [".lockbuild", ".lockbuild/logs", ".lockbuild/failed", ".lockbuild/failed/tiny"]
+)
+def test_links_in_the_state_directory_are_refused(shared: TinyWorld, link: str) -> None:
+    victim = victim_of(shared, link)
+    before = contents(victim)
+    shared.edit("lockbuild.toml", "mkdir lib;", FAILING)
+    early = "failed" not in link
+    said = shared.run("build", status=2 if early else 6).err
+    assert (
+        f"{shared.project / link}: it is a symbolic link, and lockbuild follows none where it writes" in said
+    )
+    assert "hint: remove it" in said
+    assert ("[1/2]" in said) != early
+    if link != ".lockbuild/logs":
+        shared.run("run", "--failed", "--", "ls", status=2)
+    shared.run("lock", "--check")
+    assert contents(victim) == before
+
+
+def test_links_in_the_place_of_files_of_the_state_directory_are_replaced(shared: TinyWorld) -> None:
+    victim = victim_of(shared, ".lockbuild/logs")
+    (shared.project / ".lockbuild/logs").unlink()
+    before = contents(victim)
+    (shared.project / ".lockbuild/logs").mkdir()
+    links = {
+        "logs/tiny.log": "tiny.log",
+        "stamp.json": "tiny.log",
+        "stamp.new": "tiny.log",
+        ".gitignore": "new",
+    }
+    for link, at in links.items():
+        (shared.project / ".lockbuild" / link).symlink_to(victim / at)
+    shared.run("lock", "--check")
+    shared.run("build")
+    assert contents(victim) == before
+    assert "cat $WORDS" in (shared.project / ".lockbuild/logs/tiny.log").read_text()
+    assert not (shared.project / ".lockbuild/stamp.json").is_symlink()
+    (shared.project / ".lockbuild/logs/tiny.log").unlink()
+    (shared.project / ".lockbuild/logs/tiny.log").mkdir()
+    said = shared.run("build", status=2).err
+    assert (
+        f"{shared.project / '.lockbuild/logs/tiny.log'}: it is a directory, and lockbuild writes a file"
+        in said
+    )
 
 
 @pytest.mark.parametrize(
