@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from lockbuild.escaping import one_line
+
 
 class ExitStatus(IntEnum):
     """Exit statuses of every command."""
@@ -27,14 +29,26 @@ class ExitStatus(IntEnum):
     INTERRUPTED = 130
 
 
+@dataclass(frozen=True, slots=True)
+class FailedSource:
+    """A source that is not to be had: its package URL, its ``size`` in bytes where that is known, and ``what`` is
+    wrong: where it would come from, or what each place did."""
+
+    purl: str
+    size: int | None
+    what: str
+
+
 class LockbuildError(Exception):
     """The root: ``what`` failed, ``on`` what, and a ``hint`` for the next step.
 
     ``what`` is one sentence without a full stop; ``on`` names the place (``file: key``, a
-    URL without credentials, a package); ``hint`` is an imperative sentence.
+    URL without credentials, a package); ``hint`` is an imperative sentence. ``sources`` are
+    all that are concerned, where the text may leave some out.
     """
 
     status: ExitStatus = ExitStatus.USAGE
+    sources: tuple[FailedSource, ...] = ()
 
     def __init__(self, what: str, *, on: str | None = None, hint: str | None = None) -> None:
         super().__init__(what)
@@ -43,7 +57,7 @@ class LockbuildError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        text = f"{self.on}: {self.what}" if self.on else self.what
+        text = f"{one_line(self.on)}: {self.what}" if self.on else self.what
         return f"{text}\nhint: {self.hint}" if self.hint else text
 
 
@@ -59,7 +73,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.message}" if self.key else self.message
+        return f"{one_line(self.key)}: {self.message}" if self.key else self.message
 
 
 class InvalidFileError(UsageError):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from lockbuild.cli.signals import Signals
+from lockbuild.cli.streams import lost, open_streams, reader_is_gone
 from lockbuild.errors import ExitStatus, LockbuildError
 
 __all__ = ["main"]
@@ -22,11 +23,12 @@ def main() -> int:
     # look for, and a process that ends need not collect.
     gc.set_threshold(50_000)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    open_streams()
     signals = Signals()
     try:
         signals.listen()
         try:
-            return _main(sys.argv[1:], signals)
+            return _ended(_main(sys.argv[1:], signals))
         finally:
             gc.freeze()
             signals.leave()
@@ -37,7 +39,10 @@ def main() -> int:
 def _main(argv: Sequence[str], signals: Signals) -> int:
     from lockbuild.cli.arguments import parse
 
-    arguments = parse(argv)
+    try:
+        arguments = parse(argv)
+    except SystemExit as end:  # what argparse does: help and version are told, or what is wrong is
+        return int(end.code or 0)
     try:
         from lockbuild.cli.call import run
 
@@ -54,10 +59,6 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     """Tell what went wrong; the exit status."""
     if isinstance(error, LockbuildError):
         return _told(error, as_json=as_json)
-    if isinstance(error, BrokenPipeError):
-        # Whoever read our output has enough of it; do not complain at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitStatus.OK)
     if isinstance(error, OSError):
         return _told(_system_error(error), as_json=as_json)
     import traceback
@@ -65,6 +66,20 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     traceback.print_exception(error)
     sys.stderr.write("error: this is a fault in lockbuild; please report it with the lines above\n")
     return _BUG
+
+
+def _ended(status: int) -> int:
+    """The exit status of a command that ended with ``status``, now that all of its result is written, or is not."""
+    error = lost()
+    if error is None or reader_is_gone():
+        return status
+    reason = error.strerror or str(error)
+    told = LockbuildError(
+        f"the result cannot be written to standard output: {reason}",
+        hint="run it again with a standard output that takes it",
+    )
+    _told(told, as_json=False)
+    return status or int(ExitStatus.FETCH)
 
 
 class _InterruptedError(LockbuildError):
@@ -84,6 +99,10 @@ def _told(error: LockbuildError, *, as_json: bool) -> int:
 
 
 def _system_error(error: OSError) -> LockbuildError:
+    if error.errno == errno.ENOENT and error.filename is None and not _has_working_directory():
+        return LockbuildError(
+            "the working directory is not there any more", hint="change into another one (cd)"
+        )
     hint = None
     kind = _StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT) else LockbuildError
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -92,3 +111,11 @@ def _system_error(error: OSError) -> LockbuildError:
         hint = "choose a place that you may write to (--store DIR, -o DIR)"
     on = os.fspath(error.filename) if error.filename is not None else None
     return kind(error.strerror or str(error), on=on if isinstance(on, str) else None, hint=hint)
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return False
+    return True

@@ -9,9 +9,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from lockbuild.escaping import one_line, plain
 from lockbuild.events import Advanced, Event, Finished, Note, Output, Started
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Progress:
         self._bars: Bars | None = None
         self._rows: dict[str, TaskID] = {}
         self._plain: dict[str, _PlainTask] = {}
-        self._output: BinaryIO | None = None if quiet else sys.stderr.buffer
+        self._output: Callable[[bytes], None] | None = None if quiet else _to_stderr
 
     def __enter__(self) -> Progress:
         return self
@@ -58,9 +60,9 @@ class Progress:
                 case Finished(key):
                     self._finished(key)
 
-    def outputs_to(self, stream: BinaryIO) -> None:
-        """Write the output of what runs in the sandbox to ``stream``."""
-        self._output = stream
+    def outputs_to(self, write: Callable[[bytes], None]) -> None:
+        """Give the output of what runs in the sandbox to ``write``, as it is."""
+        self._output = write
 
     def close(self) -> None:
         """Take the bars away; what comes afterwards may print."""
@@ -74,13 +76,12 @@ class Progress:
         if self._output is None:
             return
         self.close()
-        self._output.write(data)
-        self._output.flush()
+        self._output(data)
 
     def _note(self, message: str, level: str) -> None:
         if (self._quiet and level != "warning") or (level == "debug" and not self._verbose):
             return
-        text = f"warning: {message}" if level == "warning" else message
+        text = plain(f"warning: {message}" if level == "warning" else message)
         if self._bars is not None:
             self._bars.console.print(text, markup=False, highlight=False)
         else:
@@ -91,13 +92,15 @@ class Progress:
         if self._quiet:
             return
         if not self._terminal:
-            self._plain[event.key] = _PlainTask(event.label, event.total, event.unit, time.monotonic())
+            self._plain[event.key] = _PlainTask(
+                one_line(event.label), event.total, event.unit, time.monotonic()
+            )
             return
         if self._bars is None:
             self._bars = _bars()
             self._bars.start()
         # Hundreds of files come and go: a row for each that is under way, gone when it ends.
-        self._rows[event.key] = self._bars.add_task(event.label, total=event.total)
+        self._rows[event.key] = self._bars.add_task(one_line(event.label), total=event.total)
 
     def _advanced(self, key: str, amount: int) -> None:
         if self._bars is not None and key in self._rows:
@@ -112,6 +115,11 @@ class Progress:
         if self._bars is not None and key in self._rows:
             self._bars.remove_task(self._rows.pop(key))
         self._plain.pop(key, None)
+
+
+def _to_stderr(data: bytes) -> None:
+    sys.stderr.buffer.write(data)
+    sys.stderr.buffer.flush()
 
 
 class _PlainTask:

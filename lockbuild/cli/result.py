@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from lockbuild.cli.streams import write_result
 from lockbuild.errors import InvalidFileError, LockbuildError
+from lockbuild.escaping import plain, plain_json
 
 
 def print_error(error: LockbuildError, *, as_json: bool) -> None:
@@ -21,10 +25,12 @@ def print_error(error: LockbuildError, *, as_json: bool) -> None:
         }
         if isinstance(error, InvalidFileError):
             value["problems"] = [{"key": p.key, "message": p.message} for p in error.problems]
+        if error.sources:
+            value["sources"] = [{"purl": s.purl, "size": s.size, "what": s.what} for s in error.sources]
         _write_json({"error": value})
     else:
         sys.stdout.flush()
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(plain(f"error: {error}\n"))
         sys.stderr.flush()
 
 
@@ -36,16 +42,24 @@ class Printer:
         self._quiet = quiet
 
     def raw(self, text: str) -> None:
-        """Text that is data itself."""
-        sys.stdout.write(text)
+        """Text that is data itself, as it is."""
+        write_result(text.encode("utf-8", "surrogateescape"))
+
+    def path(self, value: Mapping[str, Any], path: Path) -> None:
+        """``value`` with --json, else ``path``, as it is: for scripts."""
+        if self._json:
+            _write_json(value)
+        else:
+            write_result(os.fsencode(path) + b"\n")
 
     def say(self, value: Mapping[str, Any], text: str, *, reassurance: bool = False) -> None:
-        """``value`` with --json, else ``text``, which ``reassurance`` may be left out."""
+        """``value`` with --json, else ``text``, which may be left out where it is ``reassurance``."""
         if self._json:
             _write_json(value)
         elif not (reassurance and self._quiet):
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(plain(text) + "\n")
 
 
 def _write_json(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    # UTF-8 whatever the locale (RFC 8259, section 8.1).
+    write_result(plain_json(json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())

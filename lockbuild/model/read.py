@@ -7,8 +7,9 @@ the nearest known key for an unknown one, no library jargon.
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -18,6 +19,8 @@ from lockbuild.model.fields import keys_at, tags_at
 
 M = TypeVar("M", bound=BaseModel)
 
+_DEEPEST = 32
+"""Tables and lists inside one another that a file may have. No format of ours has a quarter of that."""
 _CONFLICT_MARKERS = ("<<<<<<< ", ">>>>>>> ")
 
 
@@ -27,7 +30,8 @@ def has_conflict(text: str) -> bool:
 
 
 def parse_toml(text: str, file: str, *, conflict: str = "resolve it, then try again") -> dict[str, Any]:
-    """The tables of a TOML file; InvalidFileError with line and column where it is not TOML.
+    """The tables of a TOML file; InvalidFileError with line and column where it is not TOML, or holds what nobody can
+    use: more levels than there are keys for, strings with a NUL character.
 
     ``conflict`` is the hint where there are conflict markers in it.
     """
@@ -35,9 +39,34 @@ def parse_toml(text: str, file: str, *, conflict: str = "resolve it, then try ag
         raise UsageError("there is an unresolved merge conflict in it", on=file, hint=conflict)
     try:
         # Editors on Windows begin a file with a byte order mark, which no version of TOML has a use for.
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        tables = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidFileError(file, [Problem("", f"not TOML: {error}")]) from None
+    except ValueError:  # Python reads no number of thousands of digits
+        raise InvalidFileError(file, [Problem("", "a number in it has too many digits")]) from None
+    except RecursionError:
+        raise InvalidFileError(file, [Problem("", f"it has more than {_DEEPEST} levels")]) from None
+    if problems := list(_useless(tables)):
+        raise InvalidFileError(file, problems)
+    return tables
+
+
+def _useless(tables: dict[str, Any]) -> Iterator[Problem]:
+    """What is wrong with values that are TOML, whatever they are for. A NUL character ends strings in systems."""
+    waiting: list[tuple[list[str | int], Any]] = [([], tables)]
+    while waiting:
+        path, value = waiting.pop()
+        if len(path) > _DEEPEST:
+            yield Problem(_dotted(path[:3]), f"has more than {_DEEPEST} levels")
+            return
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inner:
+            if isinstance(item, dict | list):
+                waiting.append(([*path, key], item))
+            elif isinstance(item, str) and "\0" in item:
+                yield Problem(_dotted([*path, key]), "must not have a NUL character")
+            if isinstance(key, str) and "\0" in key:
+                yield Problem(_dotted([*path, key]), "the key must not have a NUL character")
 
 
 def validate(model: type[M], data: dict[str, Any], file: str, *, hint: str | None = None) -> M:
@@ -152,5 +181,6 @@ def _dotted(path: Sequence[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{part}" if text else str(part)
+            name = str(part) if str(part).isprintable() else json.dumps(part)
+            text += f".{name}" if text else name
     return text

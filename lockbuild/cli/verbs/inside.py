@@ -30,18 +30,25 @@ def define(commands: Commands) -> None:
 
 def run(call: Call) -> int:
     """Run it; the exit status."""
+    import signal
     import sys
 
+    from lockbuild.cli.streams import OutputLost, pass_on, reader_is_gone
+    from lockbuild.errors import ExitStatus
     from lockbuild.workflow.run import run_command
 
     shell = call.arguments.command == "shell"
     command = ["/bin/bash", "--norc"] if shell else call.arguments.argv
-    call.progress.outputs_to(sys.stdout.buffer)
-    return run_command(
-        call.workspace,
-        call.paths(),
-        call.arguments.target,
-        command,
-        interactive=shell or (sys.stdin.isatty() and sys.stdout.isatty()),
-        failed=call.arguments.failed,
-    )
+    call.progress.outputs_to(pass_on)
+    try:
+        return run_command(
+            call.workspace,
+            call.paths(),
+            call.arguments.target,
+            command,
+            interactive=shell or (sys.stdin.isatty() and sys.stdout.isatty()),
+            failed=call.arguments.failed,
+        )
+    except OutputLost:
+        # As if what runs had written there itself.
+        return 128 + signal.SIGPIPE if reader_is_gone() else ExitStatus.FETCH

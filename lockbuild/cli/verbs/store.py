@@ -36,7 +36,7 @@ def run(call: Call) -> ExitStatus:
 
         directory = tree_directory(call.workspace, call.paths(), call.arguments.name)
         call.progress.close()
-        call.printer.say({"path": str(directory)}, str(directory))
+        call.printer.path({"path": str(directory)}, directory)
         return ExitStatus.OK
     if call.arguments.verb == "verify":
         damages = store.verify(call.workspace, repair=call.arguments.repair)

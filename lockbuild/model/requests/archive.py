@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from lockbuild.model.requests.fields import RelativePath, Sha256
+from lockbuild.model.requests.fields import ArchiveUrl, RelativePath, Sha256
 from lockbuild.model.requests.request import Request
 from lockbuild.model.requests.tool import Tool
 
@@ -16,7 +16,7 @@ class ArchiveRequest(Request):
 
     from_: Literal["archive"]
     """A tar (plain, gzip, xz, bzip2, zstd) or zip at a URL."""
-    url: Annotated[str, Field(pattern=r"^(https?|file)://")]
+    url: ArchiveUrl
     """Where it is: http, https or file, without credentials."""
     trust: Literal["first-use"] | None = None
     """Download the archive when it is locked, and take what comes; the lock says so."""

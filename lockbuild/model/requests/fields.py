@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from lockbuild.model.digest import Digest
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _PINNED_PACKAGE = re.compile(rf"{_PACKAGE.pattern}(?:=[A-Za-z0-9.+~:-]+)?")
@@ -74,10 +77,26 @@ def _sha256(value: str) -> str:
     return value
 
 
-def _git_url(value: str) -> str:
+def _archive_url(value: str) -> str:
+    _url_parts(value)
+    return value
+
+
+def _url_parts(value: str) -> SplitResult:
     from urllib.parse import urlsplit
 
-    parts = urlsplit(value)
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"{value!r} is not a URL: {error}") from None
+    if not value.isprintable():
+        raise ValueError(f"{value!r} is not a URL: a character in it must be percent-encoded")
+    return parts
+
+
+def _git_url(value: str) -> str:
+    parts = _url_parts(value)
     if parts.scheme not in _GIT_SCHEMES or not parts.path.strip("/"):
         raise ValueError(f"{value!r} is not the URL of a repository ({', '.join(_GIT_SCHEMES)})")
     if parts.scheme != "file" and not parts.hostname:
@@ -103,6 +122,7 @@ Variable = Annotated[
 RelativePath = Annotated[str, AfterValidator(_relative), _said(r"(?!/)(?!(?:.*/)?\.\.(?:/|$)).+")]
 MountPath = Annotated[str, AfterValidator(_mount), _said(r"/opt(?:/(?!\.\.?(?:/|$))[^/]+)+")]
 Sha256 = Annotated[str, AfterValidator(_sha256), _said("[0-9a-f]{64}")]
+ArchiveUrl = Annotated[str, Field(pattern=r"^(https?|file)://"), AfterValidator(_archive_url)]
 GitUrl = Annotated[str, AfterValidator(_git_url), _said("(?:https?|ssh|file)://.+")]
 Commit = Annotated[
     str, _matching(_COMMIT, "a full commit id (40 lower-case hex digits)"), _said(_COMMIT.pattern)
