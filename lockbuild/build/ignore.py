@@ -34,6 +34,31 @@ def walk_source(root: Path, excluded: frozenset[Path]) -> Iterator[tuple[str, os
     yield from _walk(root, "", _rules_above(root), excluded)
 
 
+def source_below(root: Path, directory: Path, excluded: frozenset[Path]) -> Iterator[str]:
+    """The files below ``directory``, a path in ``root``, that are source of ``root``, as paths from there."""
+    rules = _rules_down(root, directory, excluded)
+    if rules is not None and directory.is_dir():
+        yield from (relative for relative, _ in _walk(directory, "", rules, excluded))
+
+
+def is_source(root: Path, directory: Path, excluded: frozenset[Path]) -> bool:
+    """Whether files in ``directory``, a path in ``root`` that need not exist, are source of ``root``, unless rules of
+    its own say otherwise."""
+    return _rules_down(root, directory, excluded) is not None
+
+
+def _rules_down(root: Path, directory: Path, excluded: frozenset[Path]) -> tuple[_Rules, ...] | None:
+    """The rules that hold at ``directory``, without its own; None where it is left out by one of them."""
+    rules = _rules_above(root)
+    here = root
+    for part in directory.relative_to(root).parts:
+        rules += _rules_of(here)
+        here /= part
+        if part == ".git" or here in excluded or _ignored(here, True, rules):
+            return None
+    return rules
+
+
 def _walk(
     directory: Path, prefix: str, rules: tuple[_Rules, ...], excluded: frozenset[Path]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -25,7 +25,10 @@ from lockbuild.sandbox import holes
 CHECKSUMS = "SHA256SUMS"
 """Stands in every output directory (`sha256sum -c` reads it), and marks which files there are lockbuild's."""
 
-_ELSEWHERE = "or put the outputs elsewhere with -o DIR"
+IGNORE = ".gitignore"
+_NOT_SOURCE = "# Made by lockbuild: outputs are not source.\n*\n"
+ELSEWHERE = "or put the outputs elsewhere with -o DIR"
+"""What a hint about the directory ends with."""
 
 
 class OutputPatterns:
@@ -115,21 +118,21 @@ def check_destination(destination: Path) -> None:
     """UsageError where ``destination`` cannot be replaced: it holds anything that lockbuild did not put there, or
     its parent cannot be written to."""
     if destination.is_symlink():
-        raise UsageError("it is a symbolic link", on=str(destination), hint=f"remove it, {_ELSEWHERE}")
+        raise UsageError("it is a symbolic link", on=str(destination), hint=f"remove it, {ELSEWHERE}")
     if destination.exists() and not destination.is_dir():
-        raise UsageError("it is not a directory", on=str(destination), hint=f"move it away, {_ELSEWHERE}")
+        raise UsageError("it is not a directory", on=str(destination), hint=f"move it away, {ELSEWHERE}")
     parent = next(path for path in destination.parents if os.path.lexists(path))
     if not parent.is_dir():
-        raise UsageError("it is not a directory", on=str(parent), hint=f"move it away, {_ELSEWHERE}")
+        raise UsageError("it is not a directory", on=str(parent), hint=f"move it away, {ELSEWHERE}")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise UsageError(
             "outputs cannot be put there: it cannot be written to",
             on=str(parent),
-            hint=f"make that so, {_ELSEWHERE}",
+            hint=f"make that so, {ELSEWHERE}",
         )
     if not destination.is_dir():
         return
-    own = {CHECKSUMS, *_listed(destination)}
+    own = {CHECKSUMS, *_listed(destination), *([IGNORE] if _is_ours(destination / IGNORE) else [])}
     foreign = [
         path.relative_to(destination).as_posix()
         for path in sorted(destination.rglob("*"))
@@ -145,16 +148,25 @@ def check_destination(destination: Path) -> None:
         )
 
 
-def publish(staged: Path, files: Iterable[BuiltFile], destination: Path) -> None:
-    """Move ``files`` from ``staged`` to ``destination`` in one step, with a list of their checksums.
+def publish(staged: Path, files: Iterable[BuiltFile], destination: Path, *, ignored: bool = False) -> None:
+    """Move ``files`` from ``staged`` to ``destination`` in one step, with a list of their checksums; ``ignored`` with
+    a file, too, by which git ignores all of them.
 
     UsageError as `check_destination`; FetchError where the disk is full.
     """
     files = sorted(files)
+    if ignored and any(file.path == IGNORE for file in files):
+        raise UsageError(
+            f"an output is called {IGNORE}, and lockbuild needs one of its own there, since this is a source directory",
+            on=str(destination),
+            hint=f"ignore the directory in the project's {IGNORE}, {ELSEWHERE}",
+        )
     fresh = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.new")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         fresh.mkdir()
+        if ignored:
+            (fresh / IGNORE).write_text(_NOT_SOURCE, encoding="utf-8", newline="\n")
         for file in files:
             target = fresh / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +177,7 @@ def publish(staged: Path, files: Iterable[BuiltFile], destination: Path) -> None
         replace_directory(fresh, destination, check=lambda: check_destination(destination))
     except OSError as error:
         raise storage_error(
-            error, "the outputs cannot be put there", on=str(destination), instead=_ELSEWHERE
+            error, "the outputs cannot be put there", on=str(destination), instead=ELSEWHERE
         ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -192,6 +204,13 @@ def _checksum_line(file: BuiltFile) -> str:
     """As sha256sum(1) writes and reads it: a name with a newline or backslash is escaped, and the line marked."""
     escaped = file.path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return f"{'' if escaped == file.path else chr(92)}{file.sha256.hex}  {escaped}\n"
+
+
+def _is_ours(ignore: Path) -> bool:
+    try:
+        return ignore.read_bytes() == _NOT_SOURCE.encode()
+    except OSError:
+        return False
 
 
 def _listed(directory: Path) -> set[str]:

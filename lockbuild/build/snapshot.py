@@ -19,14 +19,24 @@ from lockbuild.model.digest import Digest
 from lockbuild.store import Store
 
 
-def snapshot(directory: Path, store: Store, *, excluded: frozenset[Path] = frozenset()) -> Digest:
+def snapshot(
+    directory: Path, store: Store, *, within: Path | None = None, excluded: frozenset[Path] = frozenset()
+) -> Digest:
     """Copy what is source in ``directory`` into the store; the digest of the tree, rooted at itself. The store is no
     source, wherever it stands.
 
-    UsageError for a directory that is not there, a link that leads out of it, or a file that is not a regular one.
+    UsageError for a directory that is not there, or that links lead out of the project ``within`` which it is; for a
+    link that leads out of it, or a file that is not a regular one.
     """
     if not directory.is_dir():
         raise UsageError("there is no such directory", on=str(directory))
+    real = directory.resolve()
+    if within is not None and not real.is_relative_to(within.resolve()):
+        raise UsageError(
+            f"a link leads out of the project, to {real}",
+            on=str(directory),
+            hint="copy what it leads to into the project",
+        )
     with store.new_tree() as tree:
         try:
             for relative, entry in walk_source(directory, excluded | {store.root}):

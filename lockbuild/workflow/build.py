@@ -8,14 +8,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockbuild.build.outputs import check_destination, collect, publish
+from lockbuild.build.outputs import collect
 from lockbuild.build.run import run_steps
 from lockbuild.compare.hints import sandbox_paths
 from lockbuild.errors import BuildError, LockbuildError
 from lockbuild.events import Event, Note
 from lockbuild.model.outcome import BuildOutcome
 from lockbuild.sandbox.backend import Session
-from lockbuild.workflow.ready import OpenProject, Ready, open_project
+from lockbuild.workflow.destinations import Destinations
+from lockbuild.workflow.ready import Ready, open_project
 from lockbuild.workflow.session import Prepared, choose_targets, prepare, shell_line
 from lockbuild.workflow.state import keep_failed, new_log
 from lockbuild.workflow.trust import trusted
@@ -30,12 +31,6 @@ class Built:
     directory: Path
 
 
-def output_directory(project: OpenProject | Ready, target: str, chosen: Path | None) -> Path:
-    """Where a target's outputs go: dist, or dist/TARGET in a project of several targets, or what was chosen."""
-    root = chosen or project.paths.outputs
-    return root if len(project.targets) == 1 else root / target
-
-
 def build(
     workspace: Workspace, paths: ProjectPaths, names: Sequence[str], chosen: Path | None
 ) -> list[tuple[BuildOutcome, Path]]:
@@ -43,15 +38,15 @@ def build(
     they are."""
     project = open_project(workspace, paths)
     targets = choose_targets(paths, project.targets, names)
-    for target in targets:
-        check_destination(output_directory(project, target, chosen))
+    destinations = Destinations(paths, project.targets, project.reads, chosen)
+    destinations.check(targets, workspace.store.root)
     ready = project.ready()
     results = []
     for target in targets:
-        destination = output_directory(project, target, chosen)
-        with _cached(workspace, ready, target, chosen) as found, ExitStack() as builds:
-            built = found or builds.enter_context(build_once(workspace, ready, target, chosen))
-            publish(built.directory, built.outcome.files, destination)
+        destination = destinations.of(target)
+        with _cached(workspace, ready, target, destination) as found, ExitStack() as builds:
+            built = found or builds.enter_context(build_once(workspace, ready, target, destination))
+            destinations.publish(target, built.directory, built.outcome.files, workspace.report)
         if found is None and workspace.cache is not None:
             workspace.cache.keep_outputs(built.outcome, workspace.platform, destination)
         results.append((built.outcome, destination))
@@ -59,7 +54,7 @@ def build(
 
 
 @contextmanager
-def _cached(workspace: Workspace, ready: Ready, target: str, chosen: Path | None) -> Iterator[Built | None]:
+def _cached(workspace: Workspace, ready: Ready, target: str, destination: Path) -> Iterator[Built | None]:
     """What a cache has of the target's recorded outputs, where the user wants that; None otherwise."""
     if workspace.cache is None or not workspace.config.cache.outputs:
         yield None
@@ -67,7 +62,7 @@ def _cached(workspace: Workspace, ready: Ready, target: str, chosen: Path | None
     from lockbuild.workflow.cached_outputs import recorded_outputs
 
     with workspace.store.scratch() as directory:
-        outcome = recorded_outputs(workspace, workspace.cache, ready, target, chosen, directory)
+        outcome = recorded_outputs(workspace, workspace.cache, ready, target, destination, directory)
         yield None if outcome is None else Built(outcome, directory)
 
 
@@ -76,16 +71,16 @@ def build_once(
     workspace: Workspace,
     ready: Ready,
     target: str,
-    chosen: Path | None,
+    destination: Path | None,
     *,
     thorough: bool = False,
 ) -> Iterator[Built]:
-    """Build a target; its outputs are in ``Built.directory`` until the context ends.
+    """Build a target; its outputs are in ``Built.directory`` until the context ends. ``destination`` as in `prepare`.
 
     IntegrityError where a tree that it is built from was changed in the store; ``thorough`` hashes all of them.
     BuildError where a step fails: it names the log, and a line that enters the sandbox as the step left it.
     """
-    prepared = prepare(workspace, ready, target, chosen)
+    prepared = prepare(workspace, ready, target, destination)
     started = time.monotonic()
     with workspace.store.scratch() as scratch:
         with (

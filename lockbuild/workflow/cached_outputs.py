@@ -24,7 +24,7 @@ BACKEND = "cache"
 
 
 def recorded_outputs(
-    workspace: Workspace, cache: Cache, ready: Ready, target: str, chosen: Path | None, directory: Path
+    workspace: Workspace, cache: Cache, ready: Ready, target: str, destination: Path | None, directory: Path
 ) -> BuildOutcome | None:
     """Put the recorded outputs of ``target`` into the empty ``directory``; None where they are not to be had."""
     started = time.monotonic()
@@ -33,7 +33,7 @@ def recorded_outputs(
         return None
     if not all(_is_below(file) for file in recorded.files):
         return None
-    plan = prepare(workspace, ready, target, chosen).plan
+    plan = prepare(workspace, ready, target, destination).plan
     if recorded.input != plan.digest():
         return None
     if not cache.fetch_files((file.sha256, file.size, file.path) for file in recorded.files):

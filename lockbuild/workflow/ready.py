@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockbuild.build.plan import TargetSteps
@@ -37,10 +38,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class OpenProject:
-    """A project whose lock is current. ``ready`` makes the lock real: what can be refused before that, should be."""
+    """A project whose lock is current. ``ready`` makes the lock real: what can be refused before that, should be.
+
+    ``reads`` are the directories of the project that builds read.
+    """
 
     paths: ProjectPaths
     targets: Mapping[str, TargetSteps]
+    reads: frozenset[Path]
     ready: Callable[[], Ready]
 
 
@@ -48,11 +53,12 @@ def open_project(workspace: Workspace, paths: ProjectPaths) -> OpenProject:
     """Open the project; StaleLockError where its lock does not belong to its manifest, and as `load_project`."""
     stamped = _stamped(workspace, paths)
     if stamped is not None:
-        return OpenProject(paths, stamped.targets, lambda: stamped)
+        return OpenProject(paths, stamped.targets, _sources(paths, stamped.targets), lambda: stamped)
     project, lock, files = _read(paths)
     return OpenProject(
         paths,
         targets(project),
+        reads(project),
         lambda: ready(project, _synced(workspace, project, lock, files)),
     )
 
@@ -81,6 +87,19 @@ def targets(project: Project) -> dict[str, TargetSteps]:
         )
         for name, target in project.manifest.project.targets.items()
     }
+
+
+def reads(project: Project) -> frozenset[Path]:
+    """The directories of a project that builds read: the sources of its targets, and those under ``[sources]``."""
+    from lockbuild.model.requests import PathRequest
+
+    named = project.manifest.project.sources.values()
+    further = {project.paths.directory / found.path for found in named if isinstance(found, PathRequest)}
+    return _sources(project.paths, targets(project)) | further
+
+
+def _sources(paths: ProjectPaths, known: Mapping[str, TargetSteps]) -> frozenset[Path]:
+    return frozenset(paths.directory / target.source for target in known.values())
 
 
 def _read(paths: ProjectPaths) -> tuple[Project, Lock, dict[str, str]]:

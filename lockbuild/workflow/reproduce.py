@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lockbuild.build.outputs import publish
 from lockbuild.compare.outputs import compare
 from lockbuild.errors import InconclusiveError, IntegrityError, UsageError
 from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Claim, OutputFile, RecordedOutputs
 from lockbuild.model.outcome import BuildOutcome, BuiltFile, Comparison
-from lockbuild.workflow.build import Built, build_once, output_directory
+from lockbuild.workflow.build import Built, build_once
+from lockbuild.workflow.destinations import Destinations
 from lockbuild.workflow.project import Project, load_lock, require_current, require_writable, write_lock
-from lockbuild.workflow.ready import ready
+from lockbuild.workflow.ready import reads, ready
 from lockbuild.workflow.sync import sync
 from lockbuild.workflow.workspace import Workspace
 
@@ -69,6 +69,9 @@ def check_hash(
                 on=f"{project.paths.lock}: outputs.{target}",
                 hint="run `lockbuild reproduce --record` where the outputs are known to be good",
             )
+    destinations = Destinations(project.paths, project.manifest.project.targets, reads(project), chosen)
+    if chosen is not None:
+        destinations.check(targets, workspace.store.root)
     made = ready(project, sync(workspace, project, lock, workspace.platform))
     comparisons = []
     for target in targets:
@@ -80,13 +83,14 @@ def check_hash(
                     level="warning",
                 )
             )
-        with build_once(workspace, made, target, chosen, thorough=True) as built:
+        destination = None if chosen is None else destinations.of(target)
+        with build_once(workspace, made, target, destination, thorough=True) as built:
             if recorded is not None:
                 comparisons.append(_with_record(workspace, target, recorded, built))
             if claim is not None:
                 comparisons.append(_with_claim(workspace, target, claim, built, decisive=recorded is None))
             if chosen is not None:
-                publish(built.directory, built.outcome.files, output_directory(made, target, chosen))
+                destinations.publish(target, built.directory, built.outcome.files, workspace.report)
     return comparisons
 
 

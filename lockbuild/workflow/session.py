@@ -48,7 +48,12 @@ def prepare(workspace: Workspace, ready: Ready, name: str, destination: Path | N
     part of the source."""
     target = ready.targets[name]
     directory = ready.paths.directory / target.source
-    source = snapshot(directory, workspace.store, excluded=ready.paths.never_source(destination))
+    source = snapshot(
+        directory,
+        workspace.store,
+        within=ready.paths.directory,
+        excluded=ready.paths.never_source(destination),
+    )
     names = target.sources if target.sources is not None else list(ready.sources)
     plan = plan_target(name, target, ready.environment, source, {key: ready.sources[key] for key in names})
     inputs = tuple(ReadOnlyInput(workspace.store.tree_path(digest), mount) for mount, digest in plan.inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -172,6 +173,62 @@ def test_locking_again_keeps_what_need_not_change(recorded: TinyWorld) -> None:
     recorded.run("lock", "--upgrade", "nonsense", status=2)
 
 
+def test_a_lock_that_binds_less_than_it_did_says_so(recorded: TinyWorld) -> None:
+    recorded.edit("toolchain.toml", "tr a-z A-Z", "tr a-y A-Y")
+    said = (
+        "1 tree and the image {} no longer{} bound by digest; `lockbuild lock --materialise` binds them again"
+    )
+    assert said.format("would", " be") in recorded.run("lock", "--dry-run").out
+    table = recorded.run("lock").out
+    assert said.format("are", "") in table
+    assert re.search(rf"tree derive\.words \({PLATFORM}\) +sha256:\w+ +->  not materialised\n", table)
+    assert re.search(rf"image \({PLATFORM}\) +sha256:\w+ +->  not materialised\n", table)
+    assert "no longer" not in recorded.run("lock").out
+    bound = recorded.run("lock", "--materialise", "--json").value
+    assert bound["unbound"] == {"trees": 0, "images": []}
+    recorded.edit("toolchain.toml", '"busybox", "greeting"', '"busybox"')
+    recorded.edit("toolchain.toml", "cat /usr/share/greeting |", "echo |")
+    table = recorded.run("lock").out
+    assert re.search(r"deb greeting \(all\) +1\.0 \w+ +->  \(gone\)\n", table)
+    assert "2 trees and the image are no longer bound" in table
+
+
+def test_whenever_the_lock_was_written_it_says_so(recorded: TinyWorld) -> None:
+    lock = recorded.project / "lockbuild.lock"
+    before = lock.read_bytes()
+    assert recorded.run("lock").out == "lockbuild.lock: no pin changes\n"
+    assert recorded.run("lock", "--json").value["written"] is False
+    head, line, tail = lock.read_text().partition("schema = 1\n")
+    marked = f"{head}<<<<<<< a\n{line}=======\n{line}>>>>>>> b\n{tail}"
+    lock.write_text(marked)
+    assert recorded.run("lock", "--dry-run").out == "would write lockbuild.lock: no pin changes\n"
+    assert recorded.run("lock", "--dry-run", "--json").value["written"] is False
+    assert recorded.run("lock").out == "wrote lockbuild.lock: no pin changes\n"
+    assert lock.read_bytes() == before
+    lock.write_text(marked)
+    assert recorded.run("lock", "--json").value["written"] is True
+
+
+def test_a_recorded_image_that_the_trees_do_not_give_is_found_by_sync(recorded: TinyWorld) -> None:
+    lock = recorded.project / "lockbuild.lock"
+    good = lock.read_text()
+    image = good.split("[environments.")[1].split('image = "')[1][:71]
+    lock.write_text(good.replace(image, "sha256:" + "5" * 64))
+    for command in (["sync"], ["build"], ["image", "digest"]):
+        error = recorded.run(*command, status=5).err
+        assert f"the environment's image came out as {image}, but the lock records sha256:5555" in error
+        assert "run `lockbuild lock --materialise`" in error
+    recorded.run("lock", "--materialise")
+    assert lock.read_text() == good
+    recorded.run("sync")
+
+
+def test_an_image_is_called_after_the_toolchain_or_made_anew(recorded: TinyWorld) -> None:
+    recorded.edit("toolchain.toml", 'name = "tiny"', 'name = "small"')
+    assert "the image is no longer bound by digest" in recorded.run("lock").out
+    recorded.run("sync")
+
+
 def test_a_package_that_left_the_mirror_says_what_to_do(world: TinyWorld) -> None:
     world.run("lock")
     gone = next(path for path in world.server.files if "greeting" in path)
@@ -211,6 +268,45 @@ def test_outputs_and_state_are_no_source(recorded: TinyWorld) -> None:
     # An earlier build's outputs are none either where the next one's go elsewhere.
     elsewhere = recorded.project / "elsewhere"
     assert recorded.run("build", "--json", "-o", elsewhere).value["targets"][0]["input"] == first
+
+
+def test_outputs_among_source_do_not_become_source(recorded: TinyWorld) -> None:
+    with (recorded.project / "lockbuild.toml").open("a") as file:
+        file.write("\n[targets.second]\nsteps = ['echo 2 > two']\noutputs = ['two']\n")
+    recorded.run("reproduce", "--record")
+    out = recorded.project / "out" / "x"
+    said = recorded.run("build", "-o", out)
+    assert f"{out}/second: a .gitignore there" in said.err
+    assert sorted(path.name for path in (out / "second").iterdir()) == [".gitignore", "SHA256SUMS", "two"]
+    assert "inputs are not those" not in recorded.run("reproduce", "--check-hash").out
+    again = recorded.run("build", "second", "-o", recorded.project / "out" / ".." / "out" / "x")
+    assert "a .gitignore" not in again.err
+    # Where the project's own rules ignore it, and outside, nothing is added.
+    (recorded.project / ".gitignore").write_text("/ignored\n")
+    for place in ("ignored/here", "../elsewhere", "dist"):
+        recorded.run("build", "second", "-o", recorded.project / place)
+        names = {path.name for path in (recorded.project / place / "second").iterdir()}
+        assert names == {"SHA256SUMS", "two"}
+
+
+def test_outputs_never_go_over_source(recorded: TinyWorld) -> None:
+    with (recorded.project / "lockbuild.toml").open("a") as file:
+        file.write("\n[targets.second]\nsteps = ['echo 2 > two']\noutputs = ['two']\n")
+    source = recorded.project / "src" / "t.txt"
+    source.parent.mkdir()
+    source.write_text("")
+    for place, told in (
+        ("src", "it holds source (t.txt)"),
+        (".", "it is source"),
+        ("..", "project is in it, which is source"),
+        ("/", "project is in it, which is source"),
+        (recorded.store / "out", "it is in the store"),
+    ):
+        result = recorded.run("build", "-o", recorded.project / place, status=2)
+        assert told in result.err
+        assert "-o DIR" in result.err
+    assert not (recorded.project / "tiny").exists()
+    assert "it holds source" in recorded.run("reproduce", "tiny", "-o", source.parent, status=2).err
 
 
 def test_run_is_inside_the_environment(recorded: TinyWorld) -> None:

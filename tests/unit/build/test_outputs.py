@@ -170,3 +170,26 @@ def test_outputs_reach_another_file_system(tmp_path: Path) -> None:
         assert (other / "a").stat().st_mode & 0o777 == 0o755
     finally:
         subprocess.run(["rm", "-rf", str(other)], check=True)
+
+
+def test_outputs_can_be_hidden_from_git_and_are_still_ours(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    destination = tmp_path / "out"
+    for content in ("1", "2"):
+        outputs = staged(tmp_path / content, a=content)
+        publish(outputs, measure(outputs), destination, ignored=True)
+        check_destination(destination)
+        (tmp_path / content).rmdir()
+    command = ["git", "status", "--porcelain", "--untracked-files=all"]
+    assert subprocess.run(command, cwd=tmp_path, check=True, capture_output=True).stdout == b""
+    (destination / ".gitignore").write_text("*.o\n")
+    with pytest.raises(UsageError, match="did not put there: .gitignore"):
+        check_destination(destination)
+
+
+def test_an_output_cannot_take_the_place_of_the_rules(tmp_path: Path) -> None:
+    outputs = staged(tmp_path / "staged", **{".gitignore": "!*"})
+    with pytest.raises(UsageError, match="an output is called .gitignore"):
+        publish(outputs, measure(outputs), tmp_path / "out", ignored=True)
+    publish(outputs, measure(outputs), tmp_path / "out")
+    check_destination(tmp_path / "out")

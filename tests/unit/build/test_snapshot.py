@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockbuild.build.ignore import walk_source
+from lockbuild.build.ignore import is_source, source_below, walk_source
 from lockbuild.build.snapshot import snapshot
 from lockbuild.errors import UsageError
 from lockbuild.store import Store
@@ -84,6 +84,22 @@ def test_the_rules_are_those_of_git(
     (root / ".gitignore").write_text("\n".join(top) + "\n")
     (root / "sub" / ".gitignore").write_text("\n".join(sub) + "\n")
     assert sorted(sources(root)) == git_files(root)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(PATTERNS), max_size=4), st.lists(st.sampled_from(PATTERNS), max_size=3))
+def test_what_is_source_in_a_directory_is_so_in_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, top: list[str], sub: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    write(root, *FILES)
+    (root / ".gitignore").write_text("\n".join(top) + "\n")
+    (root / "sub" / ".gitignore").write_text("\n".join(sub) + "\n")
+    whole = sources(root)
+    for name in ("build", "sub", "sub/build", "sub/deep", "dir"):
+        below = [f"{name}/{path}" for path in source_below(root, root / name, frozenset())]
+        assert below == [path for path in whole if path.startswith(f"{name}/")]
+        assert is_source(root, root / name, frozenset()) or not below
 
 
 def test_rules_above_count_up_to_the_top_of_the_repository(tmp_path: Path) -> None:
