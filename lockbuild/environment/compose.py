@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lockbuild.archive.rootfs import View
 from lockbuild.errors import UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import HOME_DIR, Environment, MountedTree
@@ -41,47 +42,75 @@ def compose(store: Store, platform: Platform, trees: Sequence[tuple[LockedTree, 
     system's. What the base exports (an image may) goes after what tools export, or yields to it. A tree's
     ``exports`` are added with ``$OUT`` as its mount point. Several trees' values of one variable whose
     name ends in PATH are joined with ``:`` in order; of any other variable they must agree, else
-    UsageError. A port that other ports need stands there once. IntegrityError where the store lacks a tree.
+    UsageError. A port that other ports need stands there once. IntegrityError where the store lacks a tree,
+    and where what one has at its mount is no directory, or a link leads there.
     """
-    trees = list(_standing(trees))
+    standing = list(_standing(trees))
     mounted = tuple(
         MountedTree(name=tree.name, digest=digest, mount=tree.mount, root=store.tree_path(digest))
-        for tree, digest in trees
+        for tree, digest in standing
     )
-    variables = dict(FIXED_VARIABLES)
-    owners: dict[str, str] = {}
-    path: list[str] = []
-    for tree, _ in trees:
-        for name, value in tree.exports.items() if tree.mount != "/" else ():
-            value = _OUT.sub(lambda _, mount=tree.mount: mount, value)  # type: ignore[misc]
-            if name == "PATH":
-                path.append(value)
-            elif name in owners and name.endswith("PATH"):
-                variables[name] += f":{value}"
-            elif name in owners and variables[name] != value:
-                raise UsageError(
-                    f"{owners[name]} and {tree.name} export it with different values "
-                    f"({variables[name]!r} and {value!r})",
-                    on=f"variable {name}",
-                    hint="leave it out of the exports of one of them",
-                )
-            else:
-                variables[name] = value
-            owners.setdefault(name, tree.name)
-    path += [
-        f"{tree.mount}/bin"
-        for tree in mounted
-        if tree.mount != "/" and (tree.root / tree.mount.lstrip("/") / "bin").is_dir()
+    view = View(mounted)
+    exported = _exported([tree for tree, _ in standing])
+    path = [
+        *exported.pop("PATH", "").split(":"),
+        *(
+            f"{tree.mount}/bin"
+            for tree in mounted
+            if tree.mount != "/"
+            and (found := view.locate(f"{tree.mount}/bin")) is not None
+            and found.is_dir()
+        ),
     ]
-    base = {name: value for tree, _ in trees if tree.mount == "/" for name, value in tree.exports.items()}
+    variables = {**FIXED_VARIABLES, **exported}
+    base = {name: value for tree, _ in standing if tree.mount == "/" for name, value in tree.exports.items()}
     system = dict.fromkeys([*base.pop("PATH", "").split(":"), *_SYSTEM_PATH.split(":")])
     for name, value in base.items():
-        if name not in owners:
+        if name not in exported:
             variables[name] = value
         elif name.endswith("PATH"):
             variables[name] += f":{value}"
-    variables["PATH"] = ":".join([*path, *filter(None, system)])
+    variables["PATH"] = ":".join(filter(None, [*path, *system]))
     return Environment(platform=platform, trees=mounted, variables=dict(sorted(variables.items())))
+
+
+def require_composable(trees: Sequence[tuple[LockedTree, Digest]]) -> None:
+    """UsageError where `compose` would refuse the trees, whatever they hold, or one would stand inside another.
+
+    Before they are made; instead of its digest, a tree comes with one of what it is to be made from.
+    """
+    standing = [tree for tree, _ in _standing(trees)]
+    _exported(standing)
+    for tree in standing:
+        for other in standing:
+            if other.mount != "/" and tree.mount.startswith(f"{other.mount}/"):
+                raise UsageError(
+                    f"its place {tree.mount} is inside that of {other.name}, {other.mount}",
+                    on=tree.name,
+                    hint=f"give {other.name} another mount",
+                )
+
+
+def _exported(trees: Iterable[LockedTree]) -> dict[str, str]:
+    """What tools export, put together as `compose` says."""
+    variables: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    for tree in trees:
+        for name, value in tree.exports.items() if tree.mount != "/" else ():
+            value = _OUT.sub(lambda _, mount=tree.mount: mount, value)  # type: ignore[misc]
+            if name not in owners:
+                variables[name] = value
+            elif name.endswith("PATH"):
+                variables[name] += f":{value}"
+            elif variables[name] != value:
+                raise UsageError(
+                    f"{owners[name]} and {tree.name} export it with different values "
+                    f"({variables[name]!r} and {value!r})",
+                    on=f"{tree.name}: variable {name}",
+                    hint="leave it out of the exports of one of them; the env of a target can have it, too",
+                )
+            owners.setdefault(name, tree.name)
+    return variables
 
 
 def in_environment(trees: Iterable[LockedTree]) -> list[LockedTree]:

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from lockbuild.archive.rootfs import locate
 from lockbuild.archive.treewriter import TreeWriter
 from lockbuild.environment.known_files import ABSENT, DIRECTORIES, FILES
-from lockbuild.environment.rootfs import locate
 from lockbuild.errors import ResolveError, storage_error
 from lockbuild.model.environment import BUILD_DIR, HOME_DIR, SOURCE_DIR, SOURCES_DIR, TMP_DIR
 from lockbuild.model.platform import Platform
@@ -57,7 +57,7 @@ def settle(root: Path, *, platform: Platform, on: str) -> None:
 
 
 def _obstacles(root: Path) -> Iterator[str]:
-    for name in _MOUNT_POINTS:
+    for name in _MOUNT_POINTS:  # at the top, where no link can come before
         path = root / name
         if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
             kind = "a symbolic link" if path.is_symlink() else "a file"

@@ -12,9 +12,9 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lockbuild.archive.rootfs import locate, plain_directory
 from lockbuild.archive.treewriter import TreeWriter
 from lockbuild.environment.maintainer import Alternative, AlternativeLink
-from lockbuild.environment.rootfs import locate
 from lockbuild.environment.unpack import Unpacked
 from lockbuild.model.environment import GID, HOME_DIR, HOSTNAME, UID
 
@@ -46,14 +46,12 @@ def write_known_files(root: Path, packages: Sequence[Unpacked]) -> list[str]:
         for name, text in FILES.items():
             writer.file(name, text.encode(), executable=False)
         for name in ABSENT:
-            (root / name).unlink(missing_ok=True)
-        run = root / "var" / "run"
-        if (
-            locate(root, "/var") == run.parent
-            and run.is_dir()
-            and not run.is_symlink()
-            and not any(run.iterdir())
-        ):
+            parent, _, last = name.rpartition("/")
+            directory = locate(root, parent)
+            if directory is not None and _mode(directory / last) is not None:
+                (directory / last).unlink()
+        run = plain_directory(root, "/var/run")
+        if run is not None and not any(run.iterdir()):
             run.rmdir()
         for name, target in _LINKS.items():
             if not _stands(root, f"/{name}"):

@@ -13,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 
 from lockbuild.archive import dpkg_status
+from lockbuild.archive.rootfs import locate
 from lockbuild.archive.treewriter import TreeWriter
 from lockbuild.environment.debian import merged
 from lockbuild.environment.known_files import link_alternatives, status_of
 from lockbuild.environment.merge import USR_MERGE, same_file
-from lockbuild.environment.rootfs import locate
 from lockbuild.environment.unpack import Unpacked
 from lockbuild.errors import ResolveError, storage_error
 from lockbuild.events import Reporter

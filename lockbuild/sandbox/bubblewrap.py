@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+from lockbuild.archive.rootfs import View, plain_directory
 from lockbuild.errors import SandboxError
 from lockbuild.model.environment import GID, HOSTNAME, TMP_DIR, UID, SandboxSpec
 from lockbuild.sandbox.backend import ENV_PROGRAM, Guarantees, Select, env_command, process_variables
@@ -59,7 +60,7 @@ class Bubblewrap:
         if self._program is None:
             raise SandboxError("bubblewrap (bwrap) is not installed", hint=INSTALL)
         base = base_tree(spec)
-        if not (base / ENV_PROGRAM[1:]).exists():
+        if View(spec.environment.trees).locate(ENV_PROGRAM) is None:
             raise SandboxError(
                 f"the environment has no {ENV_PROGRAM}", hint="add a package that has it: coreutils"
             )
@@ -131,8 +132,8 @@ class BubblewrapSession:
             if directory == target:
                 return path
             if directory.startswith(target + "/"):
-                below = path / directory[len(target) + 1 :]
-                if ".." not in below.parts and below.resolve() == below and below.is_dir():
+                below = plain_directory(path, directory[len(target) + 1 :])
+                if below is not None:
                     return below
         raise SandboxError(f"{directory} is not a writable directory of the sandbox")
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lockbuild.archive.rootfs import mounted_directory
 from lockbuild.errors import SandboxError
 from lockbuild.events import Note, Reporter
 from lockbuild.interrupts import deferred
 from lockbuild.model.environment import SandboxSpec
 from lockbuild.sandbox.backend import Guarantees, Select, process_variables
 from lockbuild.sandbox.export import Exported, export_directory
-from lockbuild.sandbox.layout import mounted_directory
 from lockbuild.sandbox.scratch import open_up, scratch_directory
 
 WARNING = (

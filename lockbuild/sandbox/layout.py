@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from lockbuild.archive.rootfs import mounted_directory, plain_directory
 from lockbuild.errors import SandboxError
-from lockbuild.model.environment import MountedTree, SandboxSpec
+from lockbuild.model.environment import SandboxSpec
 
 KERNEL_DIRS = ("/dev", "/proc", "/sys")
 """Always there, whatever the base tree has; the last one is empty in every sandbox."""
@@ -46,11 +47,6 @@ def read_only_mounts(spec: SandboxSpec) -> list[Mount]:
     return tools + [Mount(item.directory, item.mount) for item in spec.inputs]
 
 
-def mounted_directory(tree: MountedTree) -> Path:
-    """Where the mounted directory of ``tree`` is on the host: its paths are rooted at the environment's /."""
-    return tree.root / tree.mount.lstrip("/")
-
-
 def compose(base: Path, mounts: Iterable[Mount], skeleton: Path) -> list[Mount]:
     """Make ``skeleton`` and give all mounts in the order in which they must be made, the skeleton first.
 
@@ -66,10 +62,10 @@ def compose(base: Path, mounts: Iterable[Mount], skeleton: Path) -> list[Mount]:
         # A mount inside another one needs its mount point there: the skeleton does not reach it.
         outer = [other for other in wanted[:index] if targets[index].is_relative_to(other.target)]
         if outer:
-            point = outer[-1].source / targets[index].relative_to(outer[-1].target)
+            below = str(targets[index].relative_to(outer[-1].target))
             if outer[-1].writable:
-                point.mkdir(parents=True, exist_ok=True)
-            elif not point.is_dir():
+                (outer[-1].source / below).mkdir(parents=True, exist_ok=True)
+            elif plain_directory(outer[-1].source, below) is None:
                 raise SandboxError(
                     f"{mount.target} cannot be mounted: {outer[-1].target} has no such directory"
                 )
@@ -108,7 +104,7 @@ def _compose_directory(
             point.chmod(0o755 if entry.stat().st_mode & stat.S_IXUSR else 0o644)
             os.utime(point, (0, 0))
         elif below and not all(
-            _is_plain_directory(Path(entry.path), target.relative_to(here)) for target in below
+            plain_directory(Path(entry.path), str(target.relative_to(here))) for target in below
         ):
             made += _compose_directory(here, Path(entry.path), below, point)
         else:
@@ -119,16 +115,6 @@ def _compose_directory(
         os.utime(entry_path, (0, 0), follow_symlinks=False)
     os.utime(skeleton, (0, 0))
     return made
-
-
-def _is_plain_directory(root: Path, relative: PurePosixPath) -> bool:
-    """Whether ``relative`` is a directory below ``root`` that no symbolic link leads to."""
-    at = root
-    for part in relative.parts:
-        at /= part
-        if at.is_symlink() or not at.is_dir():
-            return False
-    return True
 
 
 def read_only_paths(trees: Sequence[Path], writable: Iterable[str]) -> list[str]:
@@ -143,8 +129,8 @@ def read_only_paths(trees: Sequence[Path], writable: Iterable[str]) -> list[str]
         path = pending.pop()
         names: set[str] = set()
         for tree in trees:
-            at = tree / path.relative_to("/")
-            if at.is_dir() and not at.is_symlink():
+            at = plain_directory(tree, str(path))
+            if at is not None:
                 names |= {item.name for item in os.scandir(at) if item.is_dir(follow_symlinks=False)}
         for name in names:
             here = path / name

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.archive.rootfs import View
 from lockbuild.errors import IntegrityError, UsageError, storage_error
 from lockbuild.events import Note
 from lockbuild.export.subject import CMake, Image, Subject
@@ -16,6 +17,7 @@ from lockbuild.model.image import read_artefact, read_index
 from lockbuild.model.lock import Lock, LockedEnvironment
 from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
+from lockbuild.reading import read_regular
 from lockbuild.workflow.project import load_lock, load_project, require_current
 from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
@@ -78,7 +80,7 @@ def export_text(
 def check_file(path: Path, text: str) -> Checked:
     """Compare ``text`` with what the file has; UsageError where it cannot be read."""
     try:
-        found = path.read_bytes()
+        found = read_regular(path)
     except FileNotFoundError:
         return Checked(path, there=False, current=False)
     except OSError as error:
@@ -91,7 +93,7 @@ def write_file(path: Path, text: str) -> bool:
     from lockbuild.workflow.project import replace_file
 
     try:
-        if path.is_file() and path.read_bytes() == text.encode():
+        if path.is_file() and read_regular(path) == text.encode():
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode())
@@ -210,6 +212,4 @@ def _emscripten(environment: Environment) -> str | None:
 
 
 def _has(environment: Environment, path: str) -> bool:
-    return any(
-        (tree.root / path[1:]).exists() or (tree.root / path[1:]).is_symlink() for tree in environment.trees
-    )
+    return View(environment.trees).locate(path) is not None

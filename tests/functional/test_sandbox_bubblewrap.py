@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lockbuild.errors import BuildError, SandboxError
+from lockbuild.errors import BuildError, IntegrityError, SandboxError
 from lockbuild.model.environment import ReadOnlyInput
 from lockbuild.sandbox.bubblewrap import Bubblewrap
 from tests.support.busybox import make_spec
@@ -140,6 +140,36 @@ def test_a_mount_where_there_is_no_place(bubblewrap: Sandbox, tmp_path: Path) ->
     spec = replace(bubblewrap.spec, inputs=(*bubblewrap.spec.inputs, inside))
     with pytest.raises(SandboxError, match="/build/source has no such directory"):
         bubblewrap.backend.session(spec).__enter__()
+
+
+@pytest.mark.parametrize("link", ["opt/tool", "opt"])
+def test_a_link_at_a_mount_lets_nothing_of_the_host_in(tmp_path: Path, link: str) -> None:
+    spec = make_spec(tmp_path)
+    tool = spec.environment.trees[1].root
+    (tool / "opt").rename(tmp_path / "secret")
+    (tool / link).parent.mkdir(exist_ok=True)
+    (tool / link).symlink_to(tmp_path / ("secret/tool" if link == "opt/tool" else "secret"))
+    with (
+        pytest.raises(IntegrityError, match="has no directory /opt/tool, or a link leads there"),
+        Bubblewrap(tmp_path / "scratch").session(spec),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("target", ["/usr/bin/busybox", "/opt/tool/bin/env"])
+def test_env_may_be_an_absolute_link(tmp_path: Path, target: str) -> None:
+    """It leads to nothing on this machine, or to something else."""
+    spec = make_spec(tmp_path)
+    base, tool = (tree.root for tree in spec.environment.trees)
+    shutil.copy(base / "usr/bin/busybox", tool / "opt/tool/bin/env")
+    (base / "usr/bin/busybox").rename(base / "usr/bin/lb-busybox")
+    target = target.replace("/usr/bin/busybox", "/usr/bin/lb-busybox")
+    for program in (base / "usr/bin").iterdir():
+        if program.is_symlink():
+            program.unlink()
+            program.symlink_to(target if program.name == "env" else "lb-busybox")
+    with Bubblewrap(tmp_path / "scratch").session(spec) as session:
+        assert shell(session, "echo works") == (0, "works\n")
 
 
 def test_a_base_without_env(bubblewrap: Sandbox, tmp_path: Path) -> None:

@@ -194,6 +194,37 @@ def test_an_environment_has_the_trees_in_order_and_the_same_variables_for_everyo
     assert list(environment.variables) == sorted(environment.variables)
 
 
+@pytest.mark.parametrize("link", ["real", "/opt/lb-a/real"])
+def test_a_link_leads_where_it_does_in_the_environment(store: Store, link: str) -> None:
+    """An absolute one leads nowhere on this machine: PATH and input digest would depend on that."""
+    with store.new_tree() as staged:
+        (staged.path / "opt/lb-a/real").mkdir(parents=True)
+        (staged.path / "opt/lb-a/bin").symlink_to(link)
+        digest = staged.commit()
+    environment = compose(store, AMD64, [(tree("derive.a", "derive", "/opt/lb-a"), digest)])
+    assert environment.variables["PATH"].startswith("/opt/lb-a/bin:")
+
+
+def test_a_link_to_a_directory_of_the_host_is_no_bin(store: Store) -> None:
+    with store.new_tree() as staged:
+        (staged.path / "opt/lb-a").mkdir(parents=True)
+        (staged.path / "opt/lb-a/bin").symlink_to("/usr/bin")
+        digest = staged.commit()
+    environment = compose(store, AMD64, [(tree("derive.a", "derive", "/opt/lb-a"), digest)])
+    assert "/opt/lb-a/bin" not in environment.variables["PATH"]
+
+
+@pytest.mark.parametrize("link", ["opt/a", "opt"])
+def test_a_tree_whose_mount_is_a_link_is_refused(store: Store, tmp_path: Path, link: str) -> None:
+    with store.new_tree() as staged:
+        (staged.path / link).parent.mkdir(exist_ok=True)
+        (staged.path / link).symlink_to(tmp_path)
+        digest = staged.commit()
+    with pytest.raises(IntegrityError, match="has no directory /opt/a, or a link leads there") as caught:
+        compose(store, AMD64, [(tree("derive.a", "derive", "/opt/a"), digest)])
+    assert caught.value.on == "derive.a"
+
+
 def test_exports_of_several_trees(store: Store, tmp_path: Path) -> None:
     def composed(**second: str) -> dict[str, str]:
         one = tree("tools.a", "archive", "/opt/a", exports={"PYTHONPATH": "$OUT/lib", "MODE": "x"})
@@ -208,7 +239,7 @@ def test_exports_of_several_trees(store: Store, tmp_path: Path) -> None:
     assert composed(MODE="x")["MODE"] == "x"
     with pytest.raises(UsageError, match="tools.a and tools.b export it with different values") as error:
         composed(MODE="y")
-    assert error.value.on == "variable MODE"
+    assert error.value.on == "tools.b: variable MODE"
 
 
 def test_an_environment_of_a_tree_that_is_not_there(store: Store) -> None:
