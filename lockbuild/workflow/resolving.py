@@ -140,6 +140,7 @@ def _path_tree(workspace: Workspace, project: Project, name: str, request: PathR
     digest = snapshot(
         project.paths.directory / request.path,
         workspace.store,
+        within=project.paths.directory,
         excluded=project.paths.never_source(None),
     )
     mount = f"{SOURCES_DIR}/{name.partition('.')[2]}"

@@ -198,6 +198,7 @@ def _project_directory(workspace: Workspace, project: Project, tree: LockedTree)
             hint=f"run `lockbuild lock --upgrade {tree.name}`",
         )
     return digest
+        within=project.paths.directory,
 
 
 def _image(

@@ -469,6 +469,58 @@ def test_what_stands_where_dist_should_be(shared: TinyWorld, kind: str, told: st
     assert "[1/2]" not in result.err
 
 
+@pytest.mark.parametrize("link", ["dist", "dist/autostart", "build"])
+def test_links_of_the_project_do_not_lead_outputs_out_of_it(shared: TinyWorld, link: str) -> None:
+    victim = shared.directory / "victim"
+    (victim / "autostart").mkdir(parents=True)
+    steps = 'steps = ["echo x > x.desktop"]\noutputs = ["x.desktop"]\n'
+    with (shared.project / "lockbuild.toml").open("a") as file:
+        file.write(f"\n[targets.autostart]\n{steps}")
+    at = shared.project / link
+    at.parent.mkdir(exist_ok=True)
+    at.symlink_to(victim)
+    chosen = ["-o", shared.project / link] if link == "build" else []
+    result = shared.run("build", *chosen, status=2)
+    assert f"error: {at}: it is a symbolic link, and lockbuild follows none where it writes" in result.err
+    assert "hint: remove it, or put the outputs elsewhere with -o DIR" in result.err
+    assert "[1/" not in result.err
+    assert [path.name for path in victim.rglob("*")] == ["autostart"]
+    at.unlink()
+    outside = shared.directory / "outside"
+    outside.symlink_to(victim)
+    shared.run("build", "-o", outside)
+    assert (victim / "autostart/x.desktop").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("way", ["src", "src/deep"])
+def test_links_of_the_project_do_not_make_other_directories_its_source(shared: TinyWorld, way: str) -> None:
+    secret = shared.directory / "secret"
+    (secret / "deep").mkdir(parents=True)
+    for place in (secret, secret / "deep"):
+        (place / "main.txt").write_text("secret\n")
+    (shared.project / "src").symlink_to(secret)
+    told = f"error: {shared.project / way}: a link leads out of the project, to {secret}"
+    manifest = (shared.project / "lockbuild.toml").read_text()
+    shared.edit("lockbuild.toml", "[targets.tiny]", f'[targets.tiny]\nsource = "{way}"')
+    assert told in shared.run("build", status=2).err
+    assert told in shared.run("run", "--", "true", status=2).err
+    (shared.project / "src").unlink()
+    (shared.project / "real/deep").mkdir(parents=True)
+    for place in ("real", "real/deep"):
+        (shared.project / place / "main.txt").write_text("ours\n")
+    (shared.project / "src").symlink_to("real")
+    shared.run("build")
+    assert (shared.project / "dist/out.txt").read_text() == "HELLO\nours\n"
+    (shared.project / "lockbuild.toml").write_text(
+        manifest.replace("[targets.tiny]", f'[sources.s]\nfrom = "path"\npath = "{way}"\n\n[targets.tiny]')
+    )
+    shared.run("lock")
+    (shared.project / "src").unlink()
+    (shared.project / "src").symlink_to(secret)
+    assert told in shared.run("build", status=2).err
+    assert told in shared.run("lock", "--upgrade", "sources.s", status=2).err
+
+
 def test_a_store_in_the_project_is_no_source_of_it(shared: TinyWorld) -> None:
     store = shared.project / "cache"
     first = shared.run("build", "--json", store=store).value["targets"][0]["input"]
