@@ -42,10 +42,13 @@ def run_command(
 
 
 def tree_directory(workspace: Workspace, paths: ProjectPaths, name: str) -> Path:
-    """The unpacked directory in the store of the tree called ``name``; what ``lockbuild store path`` prints."""
-    from lockbuild.errors import UsageError
+    """The unpacked directory in the store of the tree called ``name``; what ``lockbuild store path`` prints.
+
+    InconclusiveError where the store does not have it. Nothing is fetched or made.
+    """
+    from lockbuild.errors import InconclusiveError, UsageError
+    from lockbuild.workflow.known import known_trees
     from lockbuild.workflow.project import load_lock, load_project, require_current
-    from lockbuild.workflow.sync import sync
 
     project = load_project(paths)
     lock = load_lock(paths)
@@ -53,8 +56,16 @@ def tree_directory(workspace: Workspace, paths: ProjectPaths, name: str) -> Path
     names = [tree.name for tree in lock.trees if tree.platform in (workspace.platform, "any")]
     chosen = [known for known in names if known == name or known.partition(".")[2] == name]
     if len(chosen) != 1:
-        raise UsageError(f"there is no tree {name!r} in the lock (there is: {', '.join(names)})")
-    synced = sync(workspace, project, lock, workspace.platform, load=False)
+        raise UsageError(
+            f"there is no tree {name!r} in the lock (there is: {', '.join(names)})", on=str(paths.lock)
+        )
     tree = lock.tree(chosen[0], workspace.platform)
-    root = workspace.store.tree_path(synced.trees[tree.id])
+    digest = known_trees(workspace, project, lock, workspace.platform).get(tree.id)
+    if digest is None:
+        raise InconclusiveError(
+            f"{tree.name} is not in the store {workspace.store.root}",
+            on=str(paths.lock),
+            hint="run `lockbuild sync`, which brings all that the lock names into the store",
+        )
+    root = workspace.store.tree_path(digest)
     return root if tree.name.startswith("sources.") else root / tree.mount.lstrip("/")

@@ -32,8 +32,12 @@ def choose_target(paths: ProjectPaths, targets: Collection[str], name: str | Non
         return next(iter(targets))
     if name is not None and name in targets:
         return name
-    said = f"there is no target {name!r}" if name else "the project has several targets; name one"
-    raise UsageError(f"{said} (there is: {', '.join(targets)})", on=str(paths.manifest))
+    said = f"there is no target {name!r}" if name else "the project has several targets; name one of them"
+    raise UsageError(
+        f"{said} (there is: {', '.join(targets)})",
+        on=str(paths.manifest),
+        hint=None if name else f"add --target NAME, as --target {next(iter(targets))}",
+    )
 
 
 def choose_targets(paths: ProjectPaths, targets: Collection[str], names: Sequence[str]) -> list[str]:

@@ -317,6 +317,35 @@ def test_run_is_inside_the_environment(recorded: TinyWorld) -> None:
     assert (recorded.project / "main.txt").exists()
 
 
+def test_all_that_follows_the_command_of_run_is_its_own(recorded: TinyWorld) -> None:
+    assert recorded.run("run", "sh", "-c", "echo $0 $*", "--json", "--", "--target", "x").out == (
+        "--json -- --target x\n"
+    )
+    assert recorded.run("run", "--target", "tiny", "--", "echo", "--", "-q").out == "-- -q\n"
+    assert "name the command" in recorded.run("run", "--", status=2).err
+    with (recorded.project / "lockbuild.toml").open("a") as file:
+        file.write("\n[targets.second]\nsteps = ['echo 2 > two']\noutputs = ['two']\n")
+    assert "hint: add --target NAME" in recorded.run("run", "true", status=2).err
+
+
+def test_where_a_tree_is_takes_no_fetching(recorded: TinyWorld) -> None:
+    empty = recorded.directory / "empty"
+    requests = len(recorded.server.paths())
+    for name in ("base", "derive.words"):
+        said = recorded.run("store", "path", name, store=empty, status=3)
+        assert (said.out, f"{name} is not in the store {empty}" in said.err) == ("", True)
+        assert "lockbuild sync" in said.err
+    assert not (empty / "trees").exists()
+    assert len(recorded.server.paths()) == requests
+
+
+def test_where_a_tree_is_needs_no_recorded_digest(world: TinyWorld) -> None:
+    world.run("lock")
+    world.run("sync")
+    assert "digest" not in lock_text(world).partition("[[trees]]")[2]
+    assert Path(world.run("store", "path", "words").out.strip(), "words").read_text() == "HELLO\n"
+
+
 def test_a_shell_is_a_terminal_inside_the_environment(recorded: TinyWorld) -> None:
     import sys
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
+
+from lockbuild.errors import UsageError
 
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 def define(commands: Commands) -> None:
     """Its grammar."""
     for name, text in (
-        ("run", "run a command inside the environment: lockbuild run -- CMD…"),
+        ("run", "run a command inside the environment: lockbuild run CMD…"),
         ("shell", "open a shell inside the environment"),
     ):
         inside = commands.add(name, text)
@@ -24,7 +27,10 @@ def define(commands: Commands) -> None:
         )
         if name == "run":
             inside.add_argument(
-                "argv", nargs="+", metavar="CMD", help="the command and its arguments, after --"
+                "argv",
+                nargs=argparse.REMAINDER,
+                metavar="CMD",
+                help="the command and its arguments, after the options; -- may stand before it",
             )
 
 
@@ -38,7 +44,7 @@ def run(call: Call) -> int:
     from lockbuild.workflow.run import run_command
 
     shell = call.arguments.command == "shell"
-    command = ["/bin/bash", "--norc"] if shell else call.arguments.argv
+    command = ["/bin/bash", "--norc"] if shell else _command(call.arguments.argv)
     call.progress.outputs_to(pass_on)
     try:
         return run_command(
@@ -52,3 +58,13 @@ def run(call: Call) -> int:
     except OutputLost:
         # As if what runs had written there itself.
         return 128 + signal.SIGPIPE if reader_is_gone() else ExitStatus.FETCH
+
+
+def _command(words: list[str]) -> list[str]:
+    """What stands after the options of ``lockbuild run``: all of it is the command's."""
+    command = words[1:] if words[:1] == ["--"] else words
+    if not command:
+        raise UsageError(
+            "name the command to run", hint="as in `lockbuild run --target NAME -- sh -c 'id; ls /opt'`"
+        )
+    return command

@@ -22,7 +22,9 @@ def define(commands: Commands) -> None:
     verify.add_argument("--repair", action="store_true", help="remove what is damaged; a sync brings it back")
     gc = store.add("gc", "remove what no known lock needs")
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
-    path = store.add("path", "print where a tree of the lock is: base, tools.NAME, derive.NAME, sources.NAME")
+    path = store.add(
+        "path", "print where the store has a tree of the lock: base, tools.NAME, derive.NAME, sources.NAME"
+    )
     path.add_argument("name", metavar="NAME")
     store.add("stats", "say what is in the store")
 
