@@ -7,9 +7,9 @@ digest and mount, never a path of a machine, a back-end or a person.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from string import Template
 from typing import TYPE_CHECKING
 
 from lockbuild.build.maps import compiler_flags, prefix_maps
@@ -111,6 +111,13 @@ def plan_derive(name: str, derive: Derive, environment: Environment, mount: str)
     )
 
 
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+
+
 def _expanded(variables: Mapping[str, str], directories: Mapping[str, str]) -> dict[str, str]:
-    """``$SOURCE``, ``$BUILD`` and ``$OUT`` in values of ``env``; any other ``$`` stays as it is."""
-    return {key: Template(value).safe_substitute(directories) for key, value in variables.items()}
+    """``$SOURCE``, ``$BUILD`` and ``$OUT`` in values of ``env``, with or without braces; any other ``$`` stays as it
+    is."""
+    return {
+        key: _VARIABLE.sub(lambda found: directories.get(found[1] or found[2], found[0]), value)
+        for key, value in variables.items()
+    }

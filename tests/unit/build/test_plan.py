@@ -78,6 +78,19 @@ def test_variables_see_the_fixed_directories_and_the_maps() -> None:
     ]
 
 
+def test_a_dollar_that_begins_no_known_name_stays() -> None:
+    values = {
+        "$$": "$$",
+        "a$": "a$",
+        "$SOURCES $sOURCE ${SOURCE ${} ${A}": "$SOURCES $sOURCE ${SOURCE ${} ${A}",
+        "$OUT": "$OUT",
+        "${BUILD}x:$SOURCE/$HOME": "/build/buildx:/build/source/$HOME",
+        "$$SOURCE": "$/build/source",
+    }
+    variables = plan(env={f"V{number}": value for number, value in enumerate(values)}).variables
+    assert [variables[f"V{number}"] for number in range(len(values))] == list(values.values())
+
+
 def test_a_target_adds_to_the_flags_of_emcc_and_cannot_lose_the_maps() -> None:
     flags = plan(env={"EMCC_CFLAGS": "-msimd128"}).variables["EMCC_CFLAGS"]
     assert flags.endswith(" -msimd128")
