@@ -241,10 +241,16 @@ class Store:
         return has_root(self._layout, lock_path)
 
     def roots(self) -> list[Root]:
-        """The locks that were added and are still there, sorted by path."""
+        """The locks that were added and are still there, or may be, sorted by path."""
         from lockbuild.store.roots import roots
 
         return roots(self._layout)
+
+    def blobs(self) -> list[Digest]:
+        """The digests of all blobs, sorted."""
+        from lockbuild.store.collect import digests
+
+        return digests(self._layout.blobs)
 
     def collect(
         self,

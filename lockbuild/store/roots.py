@@ -47,9 +47,9 @@ def has_root(layout: Layout, lock_path: Path) -> bool:
 
 
 def roots(layout: Layout) -> list[Root]:
-    """The roots whose lock is still there, sorted by its path."""
+    """The roots whose lock is still there, or may be: where a directory is closed that is not known. Sorted by path."""
     return sorted(
-        (root for _, root in _noted(layout) if root is not None and root.lock.exists()),
+        (root for _, root in _noted(layout) if root is not None and _is_there(root.lock)),
         key=lambda root: root.lock,
     )
 
@@ -57,8 +57,15 @@ def roots(layout: Layout) -> list[Root]:
 def drop_dead_roots(layout: Layout) -> None:
     """Forget the locks that are not there any more, and notes that cannot be read."""
     for path, root in _noted(layout):
-        if root is None or not root.lock.exists():
+        if root is None or not _is_there(root.lock):
             path.unlink(missing_ok=True)
+
+
+def _is_there(lock: Path) -> bool:
+    try:
+        return lock.exists()
+    except OSError:
+        return True
 
 
 def _place(layout: Layout, lock_path: Path) -> Path:

@@ -185,8 +185,11 @@ class _Shelf:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
+    """What tells one state of a file from another, be it closed to this user; None where there is none."""
         status = path.stat()
     except OSError:
+    except PermissionError:
+        return 0, 0, 0
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
 

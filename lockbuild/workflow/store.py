@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import UsageError
@@ -26,7 +28,8 @@ def verify(workspace: Workspace, *, repair: bool) -> list[Damage]:
 def collect(workspace: Workspace, *, dry_run: bool) -> Collected:
     """Remove every blob and tree that no lock needs that was synced with this store.
 
-    A lock that cannot be read keeps nothing, so it is a UsageError and nothing is removed.
+    What an unsound lock needs is not known, so it is a UsageError and nothing is removed. One that this user may not
+    read keeps the trees that were noted for it, and every blob; that is warned of.
     """
     return workspace.store.collect(
         lambda: _needed(workspace),
@@ -42,6 +45,16 @@ def _needed(workspace: Workspace) -> tuple[set[Digest], set[Digest]]:
     for root in workspace.store.roots():
         path = root.lock
         trees.update(root.trees)
+        if _is_closed(path):
+            workspace.report(
+                Note(
+                    f"{path}: this lock may not be read, so its trees and all blobs are kept\n"
+                    "hint: run this as a user who may read it, or remove the lock if it is not needed",
+                    level="warning",
+                )
+            )
+            blobs.update(workspace.store.blobs())
+            continue
         text = read_text(path)
         if text is None:
             continue
@@ -60,3 +73,14 @@ def _needed(workspace: Workspace) -> tuple[set[Digest], set[Digest]]:
             if tree.digest is not None:
                 trees.add(tree.digest)
     return blobs | kept_blobs(workspace.store), trees
+
+
+def _is_closed(lock: Path) -> bool:
+    """Whether it, or a directory above it, is closed to this user."""
+    try:
+        os.close(os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False

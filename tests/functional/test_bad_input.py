@@ -350,6 +350,35 @@ def test_what_belongs_to_somebody_else(shared: TinyWorld, tmp_path: Path) -> Non
     assert "hint: make it readable, or leave it out by .gitignore" in said
 
 
+def test_a_lock_that_is_closed_now_keeps_what_it_may_need(forked: TinyWorld) -> None:
+    """The store is another user's who may not look into the project any more, so whether the lock is there is not
+    known."""
+    forked.run("sync")
+    forked.run("store", "gc")
+    os.chown(forked.project, ORDINARY, ORDINARY)
+    forked.project.chmod(0o700)
+    common = ("--store", forked.store)
+    (forked.store / "blobs/sha256" / ("0" * 64)).write_bytes(b"of whom nobody knows")
+    gone = lockbuild(*common, "store", "gc", "--json", preexec=powerless)
+    assert (gone.value["blobs"], gone.value["trees"]) == ([], [])
+    assert (
+        f"warning: {lock_of(forked)}: this lock may not be read, so its trees and all blobs are kept"
+        in gone.err
+    )
+    assert "hint: run this as a user who may read it" in gone.err
+    (forked.directory / "alone").mkdir()
+    forked.run("sync", store=forked.directory / "alone")
+    said = lockbuild("--store", forked.directory / "alone", "serve", preexec=powerless, status=2).err
+    assert f"what a lock names is not served: {lock_of(forked)}: it cannot be read: Permission denied" in said
+    assert (
+        "error: " + str(forked.directory / "alone") + ": no lock is known, so there is nothing to serve"
+        in said
+    )
+    assert forked.run("sync", "--offline", "--json").value["made"] == []
+    forked.run("store", "gc")
+    assert not (forked.store / "blobs/sha256" / ("0" * 64)).exists()
+
+
 def test_a_read_only_store_says_so(shared: TinyWorld, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for number, store in enumerate((shared.store, tmp_path / "empty")):
