@@ -17,7 +17,7 @@ LARGEST = 64 << 20
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened for reading without a buffer; never waits. OSError where it is something else, whose
+    """A regular file, opened for reading; never waits. OSError where it is something else, whose
     ``strerror`` says so."""
     try:
         # O_NONBLOCK means nothing to a regular file.
@@ -32,7 +32,7 @@ def open_regular(path: Path) -> BinaryIO:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise _irregular(path)
-        return os.fdopen(descriptor, "rb", buffering=0)
+        return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
@@ -50,6 +50,12 @@ def read_regular(path: Path, largest: int = LARGEST) -> bytes:
     if not left:
         raise OSError(errno.EFBIG, f"it has more than {largest:,} bytes", str(path))
     return b"".join(parts)
+
+
+def read_regular_text(path: Path, errors: str = "strict") -> str:
+    """The UTF-8 text of a regular file, its lines ended by line feeds. OSError as `read_regular`; UnicodeDecodeError
+    where ``errors`` is "strict"."""
+    return read_regular(path).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _irregular(path: Path) -> OSError:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from lockbuild.reading import read_regular_text
+
 _PLACEHOLDER = "@SNAPSHOTID@"
 _SUITES = re.compile(
     r"(?:old)*stable|testing|unstable|sid|experimental|rc-buggy|buzz|rex|bo|hamm|slink|potato|woody|sarge|etch"
@@ -150,7 +152,7 @@ def _settings(environ: Mapping[str, str] | None, root: Path) -> _Settings:
 def _source_texts(settings: _Settings) -> Iterator[tuple[Path, str]]:
     for path in settings.files:
         try:
-            yield path, path.read_text(encoding="utf-8", errors="replace")
+            yield path, read_regular_text(path, "replace")
         except OSError:
             continue  # not for this user: apt passes over it as well
 
@@ -212,7 +214,7 @@ def _expand(uris: list[str]) -> Iterator[str]:
             yield uri
             continue
         try:
-            text = Path(urlsplit(uri).path).read_text(encoding="utf-8", errors="replace")
+            text = read_regular_text(Path(urlsplit(uri).path), "replace")
         except OSError:
             continue
         for line in text.splitlines():

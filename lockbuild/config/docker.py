@@ -16,6 +16,7 @@ from typing import Any
 
 from lockbuild.config.credentials import Credential
 from lockbuild.errors import UsageError
+from lockbuild.reading import read_regular_text
 
 HUB = "docker.io"
 """The registry that Docker's configuration has under other names as well."""
@@ -90,7 +91,7 @@ class DockerCredentials:
         """Docker's `AuthConfig`; an empty mapping where there is no file."""
         path = self.path
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular_text(path)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, UnicodeDecodeError) as error:

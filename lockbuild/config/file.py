@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockbuild.errors import UsageError
+from lockbuild.reading import read_regular, read_regular_text
 
 if TYPE_CHECKING:
     from lockbuild.config.settings import Config
@@ -35,9 +36,11 @@ def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
             raise UsageError("there is no such file", on=str(path), hint="correct or unset LOCKBUILD_CONFIG")
         return Config()
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", on=str(path)) from None
+        text = read_regular_text(path)
+    except OSError as error:
+        raise UsageError(f"it cannot be read: {error.strerror}", on=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"it is not UTF-8 text (byte {error.start})", on=str(path)) from None
     config = validate(Config, parse_toml(text, str(path)), str(path))
     return _resolved(config, path.parent)
 
@@ -45,7 +48,7 @@ def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
 def mentions(environ: Mapping[str, str], table: str, *, cwd: Path | None = None) -> bool:
     """Whether the configuration can have a table of that name: a quick look, to spare reading it."""
     try:
-        return table.encode() in config_path(environ, cwd=cwd)[0].read_bytes()
+        return table.encode() in read_regular(config_path(environ, cwd=cwd)[0])
     except OSError:
         return False  # whoever needs more of it says what is wrong
 

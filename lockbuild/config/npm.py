@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from lockbuild.errors import UsageError
+from lockbuild.reading import read_regular_text
 
 _HINT = 'write the registry into lockbuild\'s config.toml: [npm] registry = "https://…"'
 _DEFINITIONS = (
@@ -78,7 +79,7 @@ def _settings(environ: Mapping[str, str], root: Path) -> dict[str, str]:
     settings: dict[str, str] = {}
     for file in _files(environ, variables, root):
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_regular_text(file)
         except (OSError, UnicodeDecodeError):
             continue  # npm passes over it as well
         settings.update(_parsed(text, environ))
@@ -157,6 +158,6 @@ def _asked(path: str) -> str:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return read_regular_text(file, "replace")
     except OSError:
         return ""

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lockbuild.errors import UsageError
+from lockbuild.reading import read_regular_text
 
 _HINT = 'write the index into lockbuild\'s config.toml: [pypi] indexes = ["https://…/simple"]'
 
@@ -41,7 +42,7 @@ def _settings(environ: Mapping[str, str], root: Path) -> dict[str, str]:
     for file in _files(environ, root):
         parser = configparser.RawConfigParser()
         try:
-            parser.read_string(file.read_text(encoding="utf-8"), source=str(file))
+            parser.read_string(read_regular_text(file), source=str(file))
         except OSError:
             continue  # absent or not for this user: pip passes over it as well
         except (configparser.Error, UnicodeDecodeError) as error:

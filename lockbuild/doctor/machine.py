@@ -15,6 +15,7 @@ import lockbuild
 from lockbuild.config import Config
 from lockbuild.doctor.finding import Finding, ok, warning
 from lockbuild.errors import ExitStatus, storage_error
+from lockbuild.reading import open_regular
 
 _LITTLE = 3 << 30
 """Bytes: an environment with Emscripten has 1.1 GB, its packages 0.2 GB, a build of it some hundred MB."""
@@ -76,7 +77,7 @@ def signatures(config: Config) -> Iterator[Finding]:
         yield ok("gpgv", said.partition("\n")[0])
     keyring = config.debian_keyring()
     try:
-        with keyring.open("rb") as file:
+        with open_regular(keyring) as file:
             empty = not file.read(1)
     except OSError as error:
         reason = "it is not there" if isinstance(error, FileNotFoundError) else error.strerror

@@ -21,6 +21,7 @@ from lockbuild.model.environment import SOURCES_DIR
 from lockbuild.model.lock import LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import OnnxruntimeDepsRequest
+from lockbuild.reading import open_regular
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.first_use import take
 
@@ -113,7 +114,7 @@ def _read(name: str, request: OnnxruntimeDepsRequest, context: ResolveContext) -
 
 def _of_project(file: Path, key: str) -> tuple[bytes, str]:
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             data = stream.read(_LIMIT + 1)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}", on=key) from None

@@ -12,6 +12,7 @@ from lockbuild.archive.unidiff import parse_patch
 from lockbuild.errors import UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
+from lockbuild.reading import open_regular
 from lockbuild.resolve.context import ResolveContext
 
 _LARGEST = 64 << 20
@@ -45,7 +46,7 @@ def locked_patches(
 def read_patch(project: Path, path: str, *, on: str) -> bytes:
     """The bytes of a patch file of the directory ``project``. UsageError where it cannot be read."""
     try:
-        with (project / path).open("rb") as stream:
+        with open_regular(project / path) as stream:
             data = stream.read(_LARGEST + 1)
     except OSError as error:
         raise UsageError(f"the patch {path} cannot be read: {error.strerror}", on=on) from None

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from lockbuild.errors import SandboxError
+from lockbuild.reading import read_regular
 
 API_VERSION = "1.41"
 """The API version that lockbuild speaks."""
@@ -137,13 +138,13 @@ def _current_context(environ: Mapping[str, str], config: Path) -> tuple[str, Tls
     name = environ.get("DOCKER_CONTEXT")
     try:
         if not name:
-            name = json.loads((config / "config.json").read_bytes()).get("currentContext")
+            name = json.loads(read_regular(config / "config.json")).get("currentContext")
         if not name or name == "default":
             return None
         import hashlib
 
         identity = hashlib.sha256(name.encode()).hexdigest()
-        meta = json.loads((config / "contexts" / "meta" / identity / "meta.json").read_bytes())
+        meta = json.loads(read_regular(config / "contexts" / "meta" / identity / "meta.json"))
         endpoint = meta["Endpoints"]["docker"]
         certificates = config / "contexts" / "tls" / identity / "docker"
         tls = (

@@ -15,6 +15,7 @@ from lockbuild.model.manifest import Manifest, ProjectFile
 from lockbuild.model.manifest import Project as ProjectTable
 from lockbuild.model.read import validate
 from lockbuild.model.soundness import inputs_digest
+from lockbuild.reading import read_regular
 from lockbuild.workflow.project_files import require_files
 from lockbuild.workflow.toolchains import read_tables, read_text, read_toolchain, read_toolchain_file
 from lockbuild.workflow.workspace import ProjectPaths
@@ -84,7 +85,7 @@ def load_lock_if_any(paths: ProjectPaths) -> Lock | None:
 def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
     """Write the lock atomically; False where it already had these bytes. UsageError where it cannot be written."""
     text = dumps(lock).encode()
-    if paths.lock.exists() and paths.lock.read_bytes() == text:
+    if paths.lock.exists() and read_regular(paths.lock) == text:
         return False
     try:
         replace_file(paths.lock, text)

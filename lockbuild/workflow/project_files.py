@@ -13,6 +13,7 @@ from lockbuild.errors import StaleLockError, UsageError
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock, Unpack
 from lockbuild.model.manifest import Manifest
+from lockbuild.reading import read_regular
 from lockbuild.store import Store
 
 _PINS: Mapping[Unpack, str] = {"npm": "lockfile", "files": "deps"}
@@ -84,7 +85,7 @@ def _parsed(text: str) -> Digest | None:
 
 def _digest(file: Path) -> Digest | None:
     try:
-        return Digest.of(file.read_bytes())
+        return Digest.of(read_regular(file))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -19,6 +19,7 @@ from lockbuild.events import Note
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Lock
 from lockbuild.model.lockfile import loads
+from lockbuild.reading import read_regular
 from lockbuild.serve.library import KnownLock, Library
 from lockbuild.workflow.toolchains import read_text
 from lockbuild.workflow.workspace import LOCK_NAME, MANIFEST_NAME, Workspace
@@ -184,12 +185,12 @@ class _Shelf:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
     """What tells one state of a file from another, be it closed to this user; None where there is none."""
+    try:
         status = path.stat()
-    except OSError:
     except PermissionError:
         return 0, 0, 0
+    except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -214,6 +215,8 @@ def _name(path: Path) -> str:
     name = path.name.removesuffix(".lock")
     if path.name == LOCK_NAME:
         name = path.parent.name
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            name = str(tomllib.loads((path.parent / MANIFEST_NAME).read_text("utf-8"))["project"]["name"])
+        with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
+            name = str(
+                tomllib.loads(read_regular(path.parent / MANIFEST_NAME).decode("utf-8"))["project"]["name"]
+            )
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "lock"

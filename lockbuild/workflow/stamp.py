@@ -23,6 +23,7 @@ from typing import Any
 import lockbuild
 from lockbuild.errors import UsageError
 from lockbuild.model.digest import Digest
+from lockbuild.reading import read_regular
 from lockbuild.workflow.workspace import ProjectPaths
 
 _FILE = "stamp.json"
@@ -40,7 +41,7 @@ def read_stamp(paths: ProjectPaths) -> Mapping[str, Any]:
         files: dict[str, str] = stamp["files"]
         if stamp["by"] != _installation() or str(paths.lock) not in files:
             return {}
-        if any(str(Digest.of(Path(path).read_bytes())) != digest for path, digest in files.items()):
+        if any(str(Digest.of(read_regular(Path(path)))) != digest for path, digest in files.items()):
             return {}
     except (OSError, UsageError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
@@ -60,7 +61,7 @@ def file_digests(read: Iterable[Path], since: int) -> dict[str, str]:
     """
     found = {}
     for path in read:
-        data = path.read_bytes()
+        data = read_regular(path)
         if path.stat().st_ctime_ns >= since:
             return {}
         found[str(path)] = str(Digest.of(data))

@@ -14,6 +14,7 @@ from lockbuild.model.manifest import SCHEMA, Toolchain
 from lockbuild.model.overlay import Origin, Overlay, unfounded
 from lockbuild.model.overrides import Overrides
 from lockbuild.model.read import parse_toml, validate
+from lockbuild.reading import read_regular
 
 _WHOLE = {"tools": ("from",), "derive": ("steps",)}
 """What a table must have to be a new tool, and not a change of one that is there."""
@@ -127,7 +128,7 @@ def read_tables(file: Path) -> dict[str, Any]:
 def read_text(file: Path) -> str | None:
     """The text of a UTF-8 file; None where there is none."""
     try:
-        return file.read_bytes().decode("utf-8")
+        return read_regular(file).decode("utf-8")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:

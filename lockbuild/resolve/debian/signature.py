@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockbuild.errors import IntegrityError, ResolveError
+from lockbuild.reading import read_regular
 
 _BEGIN = b"-----BEGIN PGP SIGNED MESSAGE-----"
 _END = b"-----END PGP SIGNATURE-----"
@@ -98,7 +99,7 @@ def _check_frame(data: bytes, on: str) -> None:
 
 def _read_keyring(keyring: Path) -> bytes:
     try:
-        return keyring.read_bytes()
+        return read_regular(keyring)
     except OSError as error:
         raise ResolveError(
             f"the keyring that signed indexes are verified against cannot be read: {error.strerror}",

@@ -13,6 +13,7 @@ from lockbuild.model.digest import Digest
 from lockbuild.model.lock import AnyPlatform, LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import NpmTool
+from lockbuild.reading import open_regular
 from lockbuild.resolve.context import Resolution, ResolveContext
 from lockbuild.resolve.npm.lockfile import LockedPackage, read_packages
 
@@ -59,7 +60,7 @@ def resolve(
 def _read(name: str, request: NpmTool, context: ResolveContext) -> bytes:
     file = context.project / request.lockfile
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             text = stream.read(_LARGEST + 1)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}", on=f"{name}.lockfile") from None

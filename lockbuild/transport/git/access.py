@@ -15,6 +15,7 @@ from lockbuild.config import Config
 from lockbuild.config.credentials import Credential, Credentials
 from lockbuild.config.urls import origin
 from lockbuild.errors import UsageError, storage_error
+from lockbuild.reading import read_regular
 from lockbuild.transport.trust import trusted_bundle
 
 _ANY_USER = "x-access-token"
@@ -114,7 +115,7 @@ class GitAccess:
         parts = []
         for file in files:
             try:
-                parts.append(Path(file).read_bytes())
+                parts.append(read_regular(Path(file)))
             except OSError as error:
                 hint = "correct network.ca in lockbuild's config.toml"
                 raise UsageError(f"cannot be read: {error.strerror}", on=file, hint=hint) from None

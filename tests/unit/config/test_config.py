@@ -109,7 +109,7 @@ def test_what_is_not_toml(tmp_path: Path, text: str) -> None:
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"is not UTF-8 text \(byte 0\)"):
         load({"LOCKBUILD_CONFIG": str(file)})
 
 
