@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lockbuild.cli.outcomes import outcome_value
 from lockbuild.errors import ExitStatus
+from lockbuild.escaping import one_line
 
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
@@ -39,5 +40,5 @@ def _print_built(printer: Printer, results: Iterable[tuple[BuildOutcome, Path]])
     for outcome, directory in results:
         values.append({**outcome_value(outcome), "directory": str(directory)})
         lines.append(f"{outcome.target}: {directory} ({outcome.backend}, {outcome.seconds:.1f} s)")
-        lines.extend(f"  {file.sha256.hex}  {file.path}" for file in outcome.files)
+        lines.extend(f"  {file.sha256.hex}  {one_line(file.path)}" for file in outcome.files)
     printer.say({"targets": values}, "\n".join(lines))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockbuild.cli.images import made_value, read_annotations, wanted_platforms
 from lockbuild.errors import ExitStatus, UsageError
+from lockbuild.escaping import one_line
 
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
@@ -225,15 +226,16 @@ def _inspected_value(image: InspectedImage, encoder: str | None) -> dict[str, An
 
 
 def _inspected_lines(image: InspectedImage, encoder: str | None) -> list[str]:
-    lines = [f"{image.platform}", f"  config    {image.config}", f"  manifest  {image.manifest}"]
-    lines += [f"  called    {reference}" for reference in image.references]
-    lines += [f"  label     {name}={value}" for name, value in sorted(image.labels.items())]
+    lines = [one_line(image.platform), f"  config    {image.config}", f"  manifest  {image.manifest}"]
+    lines += [f"  called    {one_line(reference)}" for reference in image.references]
+    lines += [f"  label     {one_line(name)}={one_line(value)}" for name, value in sorted(image.labels.items())]
     if encoder not in (None, "none"):
         lines.append(f"  encoder   {encoder}")
-    width = max((len(layer.name) for layer in image.layers), default=0)
-    for layer in image.layers:
+    names = [one_line(layer.name) for layer in image.layers]
+    width = max(map(len, names), default=0)
+    for name, layer in zip(names, image.layers, strict=True):
         packed = "" if layer.compression == "none" else f"  {layer.compression} {layer.digest}"
-        lines.append(f"  {layer.name:<{width}}  {layer.size / 1e6:9.1f} MB  {layer.diff_id}{packed}")
+        lines.append(f"  {name:<{width}}  {layer.size / 1e6:9.1f} MB  {layer.diff_id}{packed}")
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockbuild.cli.outcomes import file_value, outcome_value
 from lockbuild.errors import ExitStatus, UsageError
+from lockbuild.escaping import one_line
 
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
@@ -60,7 +61,7 @@ def _print_recorded(printer: Printer, project: Project, outcomes: Iterable[Build
     for outcome in outcomes:
         values.append(outcome_value(outcome))
         lines.append(f"{outcome.target}: recorded in {project.paths.lock.name}, input {outcome.input}")
-        lines.extend(f"  {file.sha256.hex}  {file.path}" for file in outcome.files)
+        lines.extend(f"  {file.sha256.hex}  {one_line(file.path)}" for file in outcome.files)
     printer.say({"targets": values}, "\n".join(lines))
 
 
@@ -121,8 +122,8 @@ def _verdict(comparison: Comparison, *, with_lock: bool) -> str:
 def _comparison_lines(file: FileComparison, expected: str) -> list[str]:
     if file.verdict == "same":
         assert file.found is not None
-        return [f"  same       {file.path}  {file.found.size} bytes  {file.found.sha256.hex}"]
-    lines = [f"  {file.verdict:<10} {file.path}"]
+        return [f"  same       {one_line(file.path)}  {file.found.size} bytes  {file.found.sha256.hex}"]
+    lines = [f"  {file.verdict:<10} {one_line(file.path)}"]
     for name, side in ((expected, file.recorded), ("found", file.found)):
         told = f"{side.size} bytes  {side.sha256.hex}" if side else "no such file"
         lines.append(f"    {name:<8} {told}")
