@@ -32,7 +32,11 @@ def choose_target(paths: ProjectPaths, targets: Collection[str], name: str | Non
         return next(iter(targets))
     if name is not None and name in targets:
         return name
-    said = f"there is no target {name!r}" if name is not None else "the project has several targets; name one of them"
+    said = (
+        f"there is no target {name!r}"
+        if name is not None
+        else "the project has several targets; name one of them"
+    )
     raise UsageError(
         f"{said} (there is: {', '.join(targets)})",
         on=str(paths.manifest),

@@ -228,7 +228,9 @@ def _inspected_value(image: InspectedImage, encoder: str | None) -> dict[str, An
 def _inspected_lines(image: InspectedImage, encoder: str | None) -> list[str]:
     lines = [one_line(image.platform), f"  config    {image.config}", f"  manifest  {image.manifest}"]
     lines += [f"  called    {one_line(reference)}" for reference in image.references]
-    lines += [f"  label     {one_line(name)}={one_line(value)}" for name, value in sorted(image.labels.items())]
+    lines += [
+        f"  label     {one_line(name)}={one_line(value)}" for name, value in sorted(image.labels.items())
+    ]
     if encoder not in (None, "none"):
         lines.append(f"  encoder   {encoder}")
     names = [one_line(layer.name) for layer in image.layers]
