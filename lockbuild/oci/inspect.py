@@ -122,7 +122,7 @@ def _manifests(
         raise ValueError("indexes in indexes in indexes")
     for item in items:
         annotations = item.get("annotations") or {}
-        own = [annotations[key] for key in ("io.containerd.image.name",) if key in annotations]
+        own = [str(annotations[key]) for key in ("io.containerd.image.name",) if key in annotations]
         called = (*names, *own)
         if item.get("mediaType") in _INDEX_TYPES:
             below = archive.json(Digest.parse(item["digest"]))["manifests"]
