@@ -9,6 +9,7 @@ from io import RawIOBase
 from lockbuild.build.diagnose import diagnose
 from lockbuild.build.plan import Plan
 from lockbuild.errors import BuildError
+from lockbuild.escaping import one_line
 from lockbuild.events import Note, Output, Reporter
 from lockbuild.sandbox.backend import Session
 
@@ -71,8 +72,9 @@ def _shown(status: int) -> str:
 
 
 def _shortened(step: str) -> str:
-    """A step as a message shows it; the log has all of it."""
-    return step if len(step) <= _SHOWN else f"{step[:_SHOWN]}… ({len(step):,} characters)"
+    """A step as a message shows it, on one line; the log has all of it as it is."""
+    shown = one_line(step.strip())
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(step):,} characters)"
 
 
 class _Tail:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lockbuild.amounts import amount
 from lockbuild.escaping import one_line, plain
 from lockbuild.events import Advanced, Event, Finished, Note, Output, Started
 
@@ -147,13 +148,7 @@ class _PlainTask:
 
 
 def _amount(value: float, unit: str) -> str:
-    if unit == "items":
-        return f"{value:.0f}"
-    for name in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {name}" if name == "B" else f"{value:.1f} {name}"
-        value /= 1000
-    return f"{value:.1f} GB"
+    return f"{value:,.0f}" if unit == "items" else amount(value)
 
 
 def _bars() -> Bars:

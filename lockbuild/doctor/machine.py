@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lockbuild
+from lockbuild.amounts import amount
 from lockbuild.config import Config
 from lockbuild.doctor.finding import Finding, ok, warning
 from lockbuild.errors import ExitStatus, storage_error
@@ -122,12 +123,12 @@ def _place(check: str, directory: Path, *, needed: int) -> Iterator[Finding]:
     if free < _NOTHING:
         hint = f"free some space (`lockbuild store gc` removes what no lock needs), {instead}"
         yield Finding(
-            check, "problem" if status else "warning", f"{_size(free)} free", subject, hint, status=status
+            check, "problem" if status else "warning", f"{amount(free)} free", subject, hint, status=status
         )
     elif free < needed:
         yield warning(
             check,
-            f"{_size(free)} free; an environment with its sources takes about {_size(needed)}",
+            f"{amount(free)} free; an environment with its sources takes about {amount(needed)}",
             subject=subject,
             remedy=f"free some space, {instead}",
         )
@@ -139,7 +140,7 @@ def _place(check: str, directory: Path, *, needed: int) -> Iterator[Finding]:
             remedy=instead.removeprefix("or "),
         )
     else:
-        yield ok(check, f"{_size(free)} free", subject=subject)
+        yield ok(check, f"{amount(free)} free", subject=subject)
 
 
 def _existing(directory: Path) -> Path:
@@ -152,10 +153,6 @@ def _flags(directory: Path) -> int:
         return os.statvfs(_existing(directory)).f_flag
     except OSError:
         return 0
-
-
-def _size(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.1f} MB"
 
 
 def _output(program: str, *arguments: str) -> str | None:

@@ -7,11 +7,14 @@ results in the given order, and add what maintainer scripts would have made as f
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lockbuild.amounts import count
+from lockbuild.archive.rootfs import locate
+from lockbuild.descent import below, remove
 from lockbuild.environment.known_files import write_known_files
 from lockbuild.environment.merge import USR_MERGE, merge
 from lockbuild.environment.unpack import Unpacked, unpack_all
@@ -66,7 +69,7 @@ def merged(
     """What ``debs`` hold, merged into the directory ``root``; the body may go on with it."""
     key = f"unpack {root}"
     sizes = {deb: deb.stat().st_size for deb in debs}
-    report(Started(key, f"unpack {len(debs)} packages", sum(sizes.values())))
+    report(Started(key, f"unpack {count(len(debs), 'package')}", sum(sizes.values())))
     work = root / _WORK
     try:
         with _making(root):
@@ -76,7 +79,7 @@ def merged(
             )
             _check(packages, platform)
             merge(packages, root)
-            shutil.rmtree(work)
+            remove(work)
             yield packages
     finally:
         report(Finished(key))
@@ -106,14 +109,22 @@ def _check(packages: Sequence[Unpacked], platform: Platform) -> None:
 
 def _turn_links(tool: Path, mount: str) -> None:
     """Let absolute links that lead to a path of the packages themselves lead there."""
-    for directory, directories, files in os.walk(tool):
-        for name in (*directories, *files):
-            link = Path(directory, name)
-            if link.is_symlink() and (target := str(link.readlink())).startswith("/"):
-                real = _merged_path(target)
-                if os.path.lexists(f"{tool}{real}"):
-                    link.unlink()
-                    link.symlink_to(f"/{mount.strip('/')}{real}")
+    turned = []
+    for name, status in below(tool):
+        if stat.S_ISLNK(status.st_mode) and (target := str((tool / name).readlink())).startswith("/"):
+            real = _merged_path(target)
+            if _stands(tool, real):
+                turned.append((tool / name, f"/{mount.strip('/')}{real}"))
+    for link, target in turned:
+        link.unlink()
+        link.symlink_to(target)
+
+
+def _stands(root: Path, path: str) -> bool:
+    """Whether something, or a link, is at ``path`` of ``root``."""
+    directory, _, name = path.rpartition("/")
+    parent = locate(root, directory)
+    return parent is not None and os.path.lexists(parent / name)
 
 
 def _merged_path(path: str) -> str:

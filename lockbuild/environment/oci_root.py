@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from lockbuild.amounts import count
 from lockbuild.archive.changeset import ChangesetWriter, apply_layer
 from lockbuild.archive.extract import decompressed, reading
 from lockbuild.environment.image_needs import settle
@@ -169,7 +170,7 @@ def _image(sources: Sequence[Source], files: Sequence[Path]) -> _Image:
 def _task(image: _Image, report: Reporter) -> Iterator[Callable[[int], None]]:
     key = f"unpack {image.name}"
     total = sum(layer.size for layer in image.manifest.layers)
-    report(Started(key, f"unpack {len(image.manifest.layers)} layers", total))
+    report(Started(key, f"unpack {count(len(image.manifest.layers), 'layer')}", total))
     try:
         yield lambda size: report(Advanced(key, size))
     finally:

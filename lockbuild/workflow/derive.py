@@ -100,7 +100,9 @@ def _run(
         writable=(tree.mount, BUILD_DIR, HOME_DIR, TMP_DIR),
         image=image_id,
     )
-    workspace.report(Note(f"deriving {tree.name} (once; its result is kept in the store)"))
+    workspace.report(
+        Note(f"deriving {tree.name}: once, its result is kept in the store; this may take minutes")
+    )
     with (
         workspace.store.new_tree() as staged,
         trusted(workspace, environment, plan, thorough=True),

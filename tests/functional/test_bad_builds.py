@@ -126,6 +126,13 @@ def test_how_a_step_ended_is_told(shared: TinyWorld, step: str, told: str) -> No
     assert ("memory ran out" in result.err) == ("SIGKILL" in told)
 
 
+def test_a_step_of_several_lines_is_told_on_one(shared: TinyWorld) -> None:
+    target(shared, ["out"], "cat > out <<E\n1\nE\nfalse")
+    said = shared.run("build", status=6).err
+    assert "\ntiny [1/1] cat > out <<E\\n1\\nE\\nfalse\n" in f"\n{said}"
+    assert "failed with status 1: cat > out <<E\\n1\\nE\\nfalse\n" in said
+
+
 def test_a_very_long_step(shared: TinyWorld) -> None:
     target(shared, ["out"], "echo x > out; : " + "x" * 130_000)
     assert len(shared.run("build").err) < 2000, "nobody wants to see all of it"

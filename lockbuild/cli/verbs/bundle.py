@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lockbuild.amounts import amount, count
 from lockbuild.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -96,7 +97,6 @@ def run(call: Call) -> ExitStatus:
 
 
 def _create(call: Call) -> ExitStatus:
-    from lockbuild.oci.bundle.text import amount
     from lockbuild.workflow.bundle.contents import BundleOptions
     from lockbuild.workflow.bundle.create import create
     from lockbuild.workflow.project import load_lock
@@ -151,7 +151,7 @@ def _load(call: Call) -> ExitStatus:
 
 def _loaded(loaded: Loaded) -> list[str]:
     lines = [
-        f"loaded {_count(len(loaded.trees), 'tree')} and {_count(len(loaded.sources), 'file')}; "
+        f"loaded {count(len(loaded.trees), 'tree')} and {count(len(loaded.sources), 'file')}; "
         f"{loaded.there} {'was' if loaded.there == 1 else 'were'} there already"
     ]
     if loaded.missing:
@@ -180,7 +180,7 @@ def _verify(call: Call) -> ExitStatus:
     call.progress.close()
     call.printer.say(
         _value(contents),
-        f"the bundle is sound: {_count(sum(1 for _ in contents.held()), 'blob')}, all named by its lock",
+        f"the bundle is sound: {count(sum(1 for _ in contents.held()), 'blob')}, all named by its lock",
         reassurance=True,
     )
     return ExitStatus.OK
@@ -202,10 +202,6 @@ def _inspect(call: Call) -> ExitStatus:
 def _value(contents: Contents) -> dict[str, Any]:
     """What a bundle holds, as JSON (docs/bundles.md)."""
     return {"contents": contents.model_dump(mode="json", by_alias=True, exclude_none=True)}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _listed(names: tuple[str, ...]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lockbuild.amounts import amount, count
 from lockbuild.cli.images import made_value, read_annotations, wanted_platforms
 from lockbuild.errors import ExitStatus, UsageError
 from lockbuild.escaping import one_line
@@ -149,7 +150,7 @@ def _build(call: Call) -> ExitStatus:
     }
     lines = [f"{made.image.platform} {made.image.config_digest}" for made in built.images]
     lines += [f"index {index}"] if index else []
-    lines.append(f"wrote {call.arguments.output}: {built.reference}, {built.size / 1e6:.1f} MB")
+    lines.append(f"wrote {call.arguments.output}: {built.reference}, {amount(built.size)}")
     call.printer.say(value, "\n".join(lines))
     return ExitStatus.OK
 
@@ -169,7 +170,7 @@ def _load(call: Call) -> ExitStatus:
         "reference": reference or loaded.reference,
         "sent": {"layers": loaded.layers, "bytes": loaded.size},
     }
-    sent = f"sent {loaded.layers} of {len(made.image.layers)} layers, {loaded.size / 1e6:.1f} MB"
+    sent = f"sent {loaded.layers} of {count(len(made.image.layers), 'layer')}, {amount(loaded.size)}"
     call.printer.say(
         value,
         f"{loaded.identity}\n{reference or loaded.reference}: {'was there already' if loaded.before else sent}",
@@ -237,7 +238,7 @@ def _inspected_lines(image: InspectedImage, encoder: str | None) -> list[str]:
     width = max(map(len, names), default=0)
     for name, layer in zip(names, image.layers, strict=True):
         packed = "" if layer.compression == "none" else f"  {layer.compression} {layer.digest}"
-        lines.append(f"  {name:<{width}}  {layer.size / 1e6:9.1f} MB  {layer.diff_id}{packed}")
+        lines.append(f"  {name:<{width}}  {amount(layer.size):>12}  {layer.diff_id}{packed}")
     return lines
 
 

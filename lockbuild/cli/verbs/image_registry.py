@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockbuild.amounts import amount, count
 from lockbuild.cli.images import made_value, read_annotations, wanted_platforms
 from lockbuild.errors import ExitStatus, UsageError
 
@@ -34,7 +35,7 @@ def push(call: Call) -> ExitStatus:
         "sent": {"layers": pushed.layers, "bytes": pushed.size},
     }
     total = len({layer.digest for made in pushed.images for layer in made.image.layers})
-    sent = f"sent {pushed.layers} of {total} layers, {pushed.size / 1e6:.1f} MB"
+    sent = f"sent {pushed.layers} of {count(total, 'layer')}, {amount(pushed.size)}"
     call.printer.say(value, f"{pushed.reference}\n{pushed.tag}: {sent}")
     return ExitStatus.OK
 

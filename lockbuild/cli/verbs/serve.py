@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.amounts import count
 from lockbuild.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -85,5 +86,7 @@ def _print(call: Call, serving: Serving) -> None:
     }
     names = ", ".join(known.name for known in library.locks)
     lacking = f" ({serving.missing} of them not in the store)" if serving.missing else ""
-    call.printer.say(value, f"{serving.url}/ serves {names}: {len(library.by_sha256)} files{lacking}")
+    call.printer.say(
+        value, f"{serving.url}/ serves {names}: {count(len(library.by_sha256), 'file')}{lacking}"
+    )
     sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.amounts import amount, count
 from lockbuild.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def _print_collected(printer: Printer, collected: Collected, *, dry_run: bool) -
     done = "would free" if dry_run else "freed"
     printer.say(
         value,
-        f"{done} {collected.freed / 1e6:.1f} MB in {len(collected.blobs)} blobs and {len(collected.trees)} trees",
+        f"{done} {amount(collected.freed)} in {count(len(collected.blobs), 'blob')} and "
+        f"{count(len(collected.trees), 'tree')}",
     )
 
 
@@ -90,6 +92,6 @@ def _print_stats(printer: Printer, root: Path, stats: Stats) -> None:
     }
     printer.say(
         value,
-        f"{root}\n  {stats.blobs} blobs, {stats.blob_bytes / 1e6:.1f} MB\n"
-        f"  {stats.trees} trees, {stats.tree_bytes / 1e6:.1f} MB",
+        f"{root}\n  {count(stats.blobs, 'blob')}, {amount(stats.blob_bytes)}\n"
+        f"  {count(stats.trees, 'tree')}, {amount(stats.tree_bytes)}",
     )

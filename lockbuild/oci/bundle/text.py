@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lockbuild.amounts import amount
 from lockbuild.escaping import one_line
 from lockbuild.model.lock import Lock
 from lockbuild.oci.bundle.contents import Contents
@@ -22,13 +23,6 @@ def index_text(contents: Contents, lock: Lock) -> str:
 def total(contents: Contents) -> int:
     """The bytes of all blobs that it holds beside the lock."""
     return sum(blob.size for _, blob in contents.held())
-
-
-def amount(size: int) -> str:
-    """A size for people."""
-    if size < 10_000:
-        return f"{size:,} B"
-    return f"{size / 1e3:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"
 
 
 def _lines(contents: Contents, lock: Lock) -> Iterator[str]:

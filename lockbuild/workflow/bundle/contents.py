@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.amounts import amount, count
 from lockbuild.errors import FetchError, UsageError
 from lockbuild.events import Note
 from lockbuild.model.belonging import tree_names
@@ -24,7 +25,6 @@ from lockbuild.oci.bundle.contents import (
     Purpose,
     image_manifest,
 )
-from lockbuild.oci.bundle.text import amount
 from lockbuild.oci.encoders import Compression, encoder
 from lockbuild.oci.layers import EncodedLayer, encode
 from lockbuild.oci.sizes import layer_size
@@ -236,14 +236,10 @@ def _forecast(
     expected = sum(trees) * _SHRINKS[compression] + sum(held)
     workspace.report(
         Note(
-            f"{_count(len(trees), 'tree')} of {amount(sum(trees))}, {_count(len(held), 'source')} of "
+            f"{count(len(trees), 'tree')} of {amount(sum(trees))}, {count(len(held), 'source')} of "
             f"{amount(sum(held))}: the bundle will have about {amount(int(expected))}"
         )
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def base_of(file: Path, platforms: Sequence[Platform], what: With) -> Base:
