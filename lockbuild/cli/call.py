@@ -47,8 +47,13 @@ class Call:
         return load_project(self.paths())
 
     def output(self) -> Path | None:
-        """-o, absolute."""
+        """-o, absolute. UsageError for -, which elsewhere means standard output."""
         output: Path | None = self.arguments.output
+        if output == Path("-"):
+            raise UsageError(
+                "-o - names nothing: results go to standard output, files do not",
+                hint="name a file or directory, by its whole path if it is called so",
+            )
         return None if output is None else output.absolute()
 
     def platforms(self) -> list[Platform]:

@@ -18,6 +18,7 @@ from lockbuild.model.lock import Lock, LockedEnvironment
 from lockbuild.model.platform import Platform
 from lockbuild.model.reference import Reference
 from lockbuild.reading import read_regular
+from lockbuild.workflow.place import is_written_into
 from lockbuild.workflow.project import load_lock, load_project, require_current
 from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
@@ -89,12 +90,17 @@ def check_file(path: Path, text: str) -> Checked:
 
 
 def write_file(path: Path, text: str) -> bool:
-    """Write ``text`` as a whole, with the directories that are missing; False where the file has it already."""
+    """Write ``text`` as a whole, with the directories that are missing; False where the file has it already. A device
+    or pipe is written into; UsageError for what is no file otherwise."""
     from lockbuild.workflow.project import replace_file
 
     try:
         if path.is_file() and read_regular(path) == text.encode():
             return False
+        if is_written_into(path):
+            with path.open("wb") as into:
+                into.write(text.encode())
+            return True
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode())
     except OSError as error:

@@ -173,7 +173,9 @@ def build_archive(
     from lockbuild.oci.index import ImageEntry, compute_index
     from lockbuild.oci.load import default_reference
     from lockbuild.workflow.output import output
+    from lockbuild.workflow.place import is_written_into
 
+    is_written_into(target)
     made = make_images(workspace, project, platforms, compression)
     images = [each.image for each in made]
     name = project.manifest.toolchain.name

@@ -15,6 +15,7 @@ from lockbuild.archive.hashing import HashBehind
 from lockbuild.errors import FetchError, UsageError, storage_error
 from lockbuild.model.digest import Digest
 from lockbuild.store.durable import WriteBehind, write_all
+from lockbuild.workflow.place import is_written_into
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,7 +26,10 @@ _INSTEAD = "or write it to another place (-o FILE)"
 
 
 class Output:
-    """A file, or its parts, being written next to where it goes: `write`, then `commit`. ``digest`` is known then."""
+    """A file, or its parts, being written next to where it goes: `write`, then `commit`. ``digest`` is known then.
+
+    A device or pipe is written into.
+    """
 
     def __init__(self, target: Path, exits: ExitStack, heads: list[PartHead] | None) -> None:
         self._target = target
@@ -38,6 +42,7 @@ class Output:
         self.files = [target.parent / name for name in names]
         self._exits = exits
         self._temporary: list[tuple[Path, int]] = []
+        self._into = _into(self.files)
         self._begin()
 
     @property
@@ -61,6 +66,8 @@ class Output:
 
     def commit(self) -> None:
         """Bring it to the disk and give it its name."""
+        if self._into:
+            return
         if self._heads:
             self._end()
             for head, digest, (_, descriptor) in zip(
@@ -88,6 +95,12 @@ class Output:
 
     def _begin(self) -> None:
         file = self.files[len(self._temporary)]
+        if self._into:
+            descriptor = os.open(file, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+            self._exits.callback(os.close, descriptor)
+            self._temporary.append((file, descriptor))
+            self._behind = WriteBehind(descriptor)
+            return
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         self._exits.callback(os.close, descriptor)
         self._exits.callback(Path(name).unlink, missing_ok=True)
@@ -120,7 +133,7 @@ def output(target: Path, size: int, split: int | None, *, what: str = "the bundl
     try:
         free = os.statvfs(target.parent)
         room = free.f_bavail * free.f_frsize
-        if room < size:
+        if room < size and not (heads is None and is_written_into(target)):
             raise FetchError(
                 f"{what} has {size:,} bytes, and there is room for {room:,}",
                 on=str(target.parent),
@@ -137,6 +150,14 @@ def output(target: Path, size: int, split: int | None, *, what: str = "the bundl
                 hint=f"free some space, {_INSTEAD}",
             ) from error
         raise storage_error(error, failed, on=str(target), instead=_INSTEAD) from error
+
+
+def _into(files: list[Path]) -> bool:
+    """Whether the one file is to be written into; none of several can be, since their starts are written last."""
+    found = [file for file in files if is_written_into(file)]
+    if found and len(files) > 1:
+        raise UsageError("a part cannot be written into a device or pipe", on=str(found[0]), hint="remove it")
+    return bool(found)
 
 
 def _umask() -> int:

@@ -16,6 +16,7 @@ from lockbuild.model.manifest import Project as ProjectTable
 from lockbuild.model.read import validate
 from lockbuild.model.soundness import inputs_digest
 from lockbuild.reading import read_regular
+from lockbuild.workflow.place import is_written_into
 from lockbuild.workflow.project_files import require_files
 from lockbuild.workflow.toolchains import read_tables, read_text, read_toolchain, read_toolchain_file
 from lockbuild.workflow.workspace import ProjectPaths
@@ -87,6 +88,8 @@ def write_lock(paths: ProjectPaths, lock: Lock) -> bool:
     text = dumps(lock).encode()
     if paths.lock.exists() and read_regular(paths.lock) == text:
         return False
+    if is_written_into(paths.lock):
+        raise UsageError("a lock must be a file", on=str(paths.lock), hint="move away what stands there")
     try:
         replace_file(paths.lock, text)
     except OSError as error:

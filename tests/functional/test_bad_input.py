@@ -6,6 +6,8 @@ import ctypes
 import os
 import re
 import shutil
+import socket
+import stat
 import subprocess
 import threading
 import time
@@ -548,6 +550,68 @@ def test_links_of_the_project_do_not_make_other_directories_its_source(shared: T
     (shared.project / "src").symlink_to(secret)
     assert told in shared.run("build", status=2).err
     assert told in shared.run("lock", "--upgrade", "sources.s", status=2).err
+
+
+WRITERS = (["image", "build"], ["bundle", "create"], ["export", "env"])
+
+
+@pytest.mark.parametrize("command", WRITERS, ids=" ".join)
+def test_what_is_no_file_is_not_replaced_by_one(
+    shared: TinyWorld, tmp_path: Path, command: list[str]
+) -> None:
+    file, pipe, link = tmp_path / "file", tmp_path / "pipe", tmp_path / "link"
+    shared.run(*command, "-o", file)
+    os.mkfifo(pipe)
+    link.symlink_to("file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(pipe.read_bytes)
+        shared.run(*command, "-o", pipe)
+        assert reading.result() == file.read_bytes()
+    assert pipe.is_fifo()
+    told = "it is a symbolic link, which a new file would take the place of"
+    file.write_bytes(b"precious")
+    for at, to in ((link, file), (tmp_path / "dangling", tmp_path / "nowhere")):
+        said = shared.run(*command, "-o", at, status=2).err
+        assert f"error: {at}: {told}" in said
+        assert f"hint: name what it leads to, {to}, or remove the link" in said
+        assert at.is_symlink()
+    assert file.read_bytes() == b"precious"
+    assert not (tmp_path / "nowhere").exists()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        assert (
+            "it is a block device or socket" in shared.run(*command, "-o", tmp_path / "socket", status=2).err
+        )
+    assert "error: -o - names nothing" in shared.run(*command, "-o", "-", status=2).err
+    null = tmp_path / "null"
+    try:
+        os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        null.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("device nodes are of no use here")
+    shared.run(*command, "-o", null)
+    assert null.is_char_device()
+
+
+def test_a_part_of_a_bundle_is_a_file(shared: TinyWorld, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.001")
+    said = shared.run("bundle", "create", "-o", tmp_path / "b", "--split", "600K", status=2).err
+    assert f"error: {tmp_path / 'b.001'}: a part cannot be written into a device or pipe" in said
+    assert not (tmp_path / "b.000").exists()
+
+
+def test_a_lock_does_not_take_the_place_of_a_link(shared: TinyWorld) -> None:
+    lock = lock_of(shared)
+    lock.rename(shared.directory / "real.lock")
+    lock.symlink_to("../real.lock")
+    shared.run("lock")
+    shared.run("build")
+    shared.edit("toolchain.toml", "tr a-z A-Z", "tr a-z N-ZA-M")
+    said = shared.run("lock", status=2).err
+    assert f"error: {lock}: it is a symbolic link, which a new file would take the place of" in said
+    assert f"hint: name what it leads to, {shared.directory / 'real.lock'}, or remove the link" in said
+    assert lock.is_symlink()
 
 
 def test_a_store_in_the_project_is_no_source_of_it(shared: TinyWorld) -> None:

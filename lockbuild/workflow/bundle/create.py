@@ -21,6 +21,7 @@ from lockbuild.oci.layers import blob_chunks, layer_chunks
 from lockbuild.workflow.bundle.contents import BundleOptions, base_of, contents_of
 from lockbuild.workflow.bundle.needs import Needs, With, needs, require_platforms
 from lockbuild.workflow.output import output
+from lockbuild.workflow.place import is_written_into
 from lockbuild.workflow.project import Project, require_current
 from lockbuild.workflow.project_files import store_patches
 from lockbuild.workflow.sync import Synced, fetch_sources, sync
@@ -54,6 +55,8 @@ def create(
     require_platforms(lock, platforms, on=str(project.paths.lock))
     if options.image and (options.since is not None or options.what == "sources"):
         raise UsageError("--image needs every layer, and neither --since nor --with sources has them")
+    if options.split is None:
+        is_written_into(target)
     workspace.hold_store()
     needed = needs(lock, platforms, options.what)
     base = None if options.since is None else base_of(options.since, platforms, options.what)
