@@ -15,7 +15,7 @@ from lockbuild.cli.progress import Progress
 from lockbuild.cli.result import Printer
 from lockbuild.errors import UsageError
 from lockbuild.store import Store
-from lockbuild.workflow.workspace import ProjectPaths, Workspace, find_project
+from lockbuild.workflow.workspace import MANIFEST_NAME, ProjectPaths, Workspace, find_project
 
 if TYPE_CHECKING:
     from lockbuild.model.platform import Platform
@@ -35,9 +35,13 @@ class Call:
         """The files of the project that --project names, or of the one that the working directory is in."""
         if self.arguments.project is None:
             return find_project(Path.cwd())
-        paths = ProjectPaths(self.arguments.project.absolute())
+        named = self.arguments.project.absolute()
+        paths = ProjectPaths(named.parent if named.name == MANIFEST_NAME and named.is_file() else named)
         if not os.path.lexists(paths.manifest):
-            raise UsageError(f"there is no {paths.manifest.name} in it", on=str(paths.directory))
+            said = f"there is no {MANIFEST_NAME} in it" if named.is_dir() else "there is no such directory"
+            raise UsageError(
+                said, on=str(named), hint="--project names the directory of a project, or its manifest"
+            )
         return paths
 
     def project(self) -> Project:

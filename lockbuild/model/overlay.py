@@ -105,4 +105,8 @@ def unfounded(
             if name not in known and isinstance(table, Mapping) and not all(key in table for key in keys):
                 close = difflib.get_close_matches(name, known, n=1)
                 meant = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(known) or 'none'}"
-                yield Problem(f"{group}.{name}", f"there is no such table to change ({meant})")
+                whole = " and ".join(f"`{key}`" for key in keys)
+                yield Problem(
+                    f"{group}.{name}",
+                    f"there is no such table to change ({meant}), and a new one needs {whole}",
+                )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from lockbuild.doctor import machine, network, places, sandboxes
 from lockbuild.doctor.finding import Finding, ok, problem, warning
 from lockbuild.doctor.parallel import Failed, in_parallel
-from lockbuild.errors import ExitStatus, LockbuildError
-from lockbuild.workflow.workspace import Workspace
+from lockbuild.errors import ExitStatus, LockbuildError, StaleLockError
+from lockbuild.workflow.workspace import ProjectPaths, Workspace
 
 if TYPE_CHECKING:
     from lockbuild.config import Config
@@ -55,7 +55,7 @@ def diagnose(workspace: Workspace, directory: Path | None, *, limit: float = LIM
         (sandboxes.ENGINE, partial(sandboxes.engine, environ, workspace.platform)),
         (sandboxes.BUBBLEWRAP, sandboxes.bubblewrap),
         ("store", partial(machine.store, workspace.store.root)),
-        *([("project", partial(machine.project, directory))] if directory is not None else []),
+        *([] if directory is None else _project_looks(directory)),
         ("git", machine.git),
         ("gpgv", partial(machine.signatures, config)),
         ("proxy", partial(network.proxies, environ, connect=not workspace.offline)),
@@ -88,6 +88,36 @@ def diagnose(workspace: Workspace, directory: Path | None, *, limit: float = LIM
     last = max(i for i, each in enumerate(findings) if each.check in (sandboxes.ENGINE, sandboxes.BUBBLEWRAP))
     findings.insert(last + 1, sandboxes.conclusion(findings, workspace.backend_name))
     return Diagnosis(tuple(findings), time.monotonic() - started)
+
+
+def _project_looks(directory: Path) -> list[tuple[str, _Look]]:
+    return [
+        ("project", partial(machine.project, directory)),
+        ("manifest", partial(_project_files, ProjectPaths(directory))),
+    ]
+
+
+def _project_files(paths: ProjectPaths) -> Iterable[Finding]:
+    """Whether the project's manifest and lock can be read, and go together."""
+    from lockbuild.workflow.project import load_lock_if_any, load_project, require_current
+
+    check, file = "manifest", paths.manifest
+    try:
+        project = load_project(paths)
+        yield ok(check, "is valid", subject=str(file))
+        check, file = "lock", paths.lock
+        lock = load_lock_if_any(paths)
+        if lock is None:
+            yield warning(check, "there is none yet", subject=str(file), remedy="run `lockbuild lock`")
+            return
+        require_current(project, lock)
+        yield ok(check, "is valid, and belongs to the manifest", subject=str(file))
+    except StaleLockError as error:
+        yield warning(check, error.what, subject=error.on, remedy=error.hint)
+    except LockbuildError as error:
+        yield problem(
+            check, error.what, subject=error.on or str(file), remedy=error.hint, status=ExitStatus.USAGE
+        )
 
 
 def _configuration(workspace: Workspace) -> tuple[Config, list[Finding]]:

@@ -140,6 +140,7 @@ def _path_tree(workspace: Workspace, project: Project, name: str, request: PathR
     digest = snapshot(
         project.paths.directory / request.path,
         workspace.store,
+        named=f"{project.paths.manifest}: {name}.path",
         within=project.paths.directory,
         excluded=project.paths.never_source(None),
     )

@@ -59,6 +59,7 @@ def prepare(workspace: Workspace, ready: Ready, name: str, destination: Path | N
     source = snapshot(
         directory,
         workspace.store,
+        named=f"{ready.paths.manifest}: targets.{name}.source",
         within=ready.paths.directory,
         excluded=ready.paths.never_source(destination),
     )

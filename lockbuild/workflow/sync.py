@@ -14,15 +14,23 @@ from typing import Any
 
 from lockbuild.environment.compose import compose, in_environment
 from lockbuild.environment.materialise import materialise, recipe
-from lockbuild.errors import IntegrityError, StaleLockError, UsageError
+from lockbuild.errors import StaleLockError, UsageError
 from lockbuild.model.belonging import locked_platforms
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import Environment
 from lockbuild.model.lock import Lock, LockedEnvironment, LockedTree, Source
 from lockbuild.model.platform import Platform
 from lockbuild.store.sources import known_blob
+from lockbuild.workflow.consistency import check_environment
 from lockbuild.workflow.derive import derive_tree
-from lockbuild.workflow.image import environment_image, image_in_engine, load_image, locked_image
+from lockbuild.workflow.image import (
+    environment_image,
+    image_in_engine,
+    load_image,
+    locked_image,
+    require_recorded,
+    require_recorded_id,
+)
 from lockbuild.workflow.mirrors import fetch_derived
 from lockbuild.workflow.project import Project
 from lockbuild.workflow.project_files import store_patches
@@ -72,6 +80,7 @@ def sync(
             on=str(project.paths.lock),
             hint=f"run `lockbuild lock --platform {platform}`, which adds it and keeps every other pin",
         )
+    check_environment(lock, platform)
     workspace.hold_store()
     store_patches(lock, project.paths.directory, workspace.store)
     wanted = [tree for tree in lock.trees if tree.platform in (platform, "any")]
@@ -189,6 +198,8 @@ def _project_directory(workspace: Workspace, project: Project, tree: LockedTree)
     digest = snapshot(
         project.paths.directory / request.path,
         workspace.store,
+        named=f"{project.paths.manifest}: {tree.name}.path",
+        within=project.paths.directory,
         excluded=project.paths.never_source(None),
     )
     if digest != tree.digest:
@@ -198,7 +209,6 @@ def _project_directory(workspace: Workspace, project: Project, tree: LockedTree)
             hint=f"run `lockbuild lock --upgrade {tree.name}`",
         )
     return digest
-        within=project.paths.directory,
 
 
 def _image(
@@ -206,21 +216,15 @@ def _image(
 ) -> tuple[LockedEnvironment, Digest]:
     """The environment's image, loaded where the back-end runs images; it must be the one that the lock records.
 
-    A lock that records it, with every tree, says it all: the image is computed only where somebody needs it.
+    Its ID is always compared. A manifest, for which the sizes of all files must be known, only where it is needed.
     """
+    require_recorded_id(project, lock, environment)
     recorded = lock.environments.get(str(environment.platform))
     if recorded is not None:
         identity = image_in_engine(workspace, recorded) if load else recorded.image
         if identity is not None:
             return recorded, identity
     image = environment_image(project, environment, lock)
-    found = locked_image(image)
-    if recorded is not None and (found.image, found.manifest) != (recorded.image, recorded.manifest):
-        raise IntegrityError(
-            f"the environment's image came out as {found.image} (manifest {found.manifest}), "
-            f"but the lock records {recorded.image} (manifest {recorded.manifest})",
-            on=f"{project.paths.lock}: environments.{environment.platform}",
-            hint="every tree has its recorded digest, so the lock was edited or made by another version of "
-            "lockbuild; run `lockbuild lock --materialise`",
-        )
-    return found, load_image(workspace, project, environment, image) if load else found.image
+    require_recorded(project, lock, image, "none")
+    identity = load_image(workspace, project, environment, image) if load else image.config_digest
+    return recorded or locked_image(image), identity

@@ -104,7 +104,14 @@ def shipped_toolchains() -> dict[str, Path]:
 def toolchain_file(name: str, directory: Path, *, on: Path | None, key: str) -> Path:
     """Where the toolchain called ``name`` stands: a path from ``directory``, or a shipped one."""
     if "/" in name or name.endswith(".toml"):
-        return directory / name
+        file = directory / name
+        if not file.exists():
+            raise UsageError(
+                f"{key}: there is no file {name!r}",
+                on=None if on is None else str(on),
+                hint=f"make it at {file}, or name a shipped toolchain: {', '.join(shipped_toolchains())}",
+            )
+        return file
     shipped = shipped_toolchains()
     if name in shipped:
         return shipped[name]

@@ -101,7 +101,7 @@ def troubles(diagnosis: Diagnosis) -> set[str]:
 
 
 def test_a_machine_that_is_well(well: Surroundings) -> None:
-    diagnosis = well.diagnose(project=well.directory)
+    diagnosis = well.diagnose()
     assert troubles(diagnosis) == set()
     assert diagnosis.status == ExitStatus.OK
     assert only(diagnosis, "sandbox").message == "builds run in bubblewrap"
@@ -112,6 +112,35 @@ def test_a_machine_that_is_well(well: Surroundings) -> None:
         assert 0 < finding.seconds < 5
     assert only(diagnosis, "clock").message == "agrees with 4 servers"
     assert {request.method for request in well.server.requests} == {"HEAD"}
+
+
+def test_a_project_is_read(well: Surroundings, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    manifest, lock = project / "lockbuild.toml", project / "lockbuild.lock"
+
+    def look() -> tuple[set[str], Diagnosis]:
+        diagnosis = well.diagnose(offline=True, project=project)
+        return troubles(diagnosis), diagnosis
+
+    example = Path(__file__).parents[2] / "examples" / "hello"
+    manifest.write_text((example / "lockbuild.toml").read_text())
+    assert look()[0] == {"lock"}
+    lock.write_text((example / "lockbuild.lock").read_text())
+    assert look()[0] == set()
+    lock.write_text(f"<<<<<<< ours\n{lock.read_text()}=======\n>>>>>>> theirs\n")
+    trouble, diagnosis = look()
+    assert (trouble, diagnosis.status) == ({"lock"}, ExitStatus.USAGE)
+    assert "lockbuild lock" in (only(diagnosis, "lock").remedy or "")
+    lock.write_text((example / "lockbuild.lock").read_text())
+    manifest.write_text(manifest.read_text() + '\n[overrides.tools.cmake]\nrequirement = "cmake==3.31.10"\n')
+    trouble, diagnosis = look()
+    assert (trouble, diagnosis.status) == ({"lock"}, ExitStatus.OK)
+    assert "tools.cmake.requirement" in only(diagnosis, "lock").message
+    manifest.write_text("[project]\nnom = 1\n")
+    trouble, diagnosis = look()
+    assert (trouble, diagnosis.status) == ({"manifest"}, ExitStatus.USAGE)
+    assert only(diagnosis, "manifest").subject == str(manifest)
 
 
 def test_offline_asks_nobody(well: Surroundings) -> None:

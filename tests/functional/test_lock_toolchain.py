@@ -39,6 +39,32 @@ def test_its_lock_is_that_of_a_project_without_targets(world: TinyWorld, tmp_pat
     assert "base.debian.allow-expired" in text
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-o", "x.lock"], "-o goes with --toolchain: the lock of a project stands beside its manifest"),
+        (["--toolchain", "./toolchain.toml"], "--toolchain needs -o FILE"),
+        (["--check", "--upgrade"], "--check makes no lock, so it does not go with --upgrade"),
+        (["--check", "--upgrade", "base"], "--check makes no lock, so it does not go with --upgrade"),
+        (["--check", "--dry-run"], "--check makes no lock, so it does not go with --dry-run"),
+        (
+            ["--check", "--materialise", "--min-age", "7d"],
+            "--check makes no lock, so it does not go with --materialise, --min-age",
+        ),
+        (["--check", "--platform", "linux/arm64", "--allow-expired"], "go with --platform, --allow-expired"),
+        (["--compression", "zstd"], "--compression goes with --materialise"),
+        (
+            ["--toolchain", "./toolchain.toml", "-o", "x.lock", "--project", "."],
+            "--toolchain locks a toolchain without a project, so --project does not go with it",
+        ),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(world: TinyWorld, options: list[str], said: str) -> None:
+    assert said in run(world, "lock", *options, status=2, cwd=world.project)
+    assert not (world.project / "x.lock").exists()
+    assert not (world.project / "lockbuild.lock").exists()
+
+
 def test_it_can_be_materialised(world: TinyWorld, tmp_path: Path) -> None:
     lock = tmp_path / "tiny.lock"
     run(world, "lock", "--toolchain", world.project / "toolchain.toml", "-o", lock, "--materialise")
@@ -66,7 +92,7 @@ def test_claims_of_a_toolchain_stand_in_its_lock(world: TinyWorld, tmp_path: Pat
         (("--toolchain", "emscripten-debian"), "--toolchain goes with -o"),
         (("-o", "x.lock"), "--toolchain goes with -o"),
         (("--toolchain", "emscripten-debain", "-o", "x.lock"), "did you mean 'emscripten-debian'?"),
-        (("--toolchain", "./nothing.toml", "-o", "x.lock"), "there is no such file"),
+        (("--toolchain", "./nothing.toml", "-o", "x.lock"), "there is no file './nothing.toml'"),
     ],
 )
 def test_mistakes(world: TinyWorld, arguments: tuple[str, ...], told: str) -> None:

@@ -328,6 +328,22 @@ def test_all_that_follows_the_command_of_run_is_its_own(recorded: TinyWorld) -> 
     assert "hint: add --target NAME" in recorded.run("run", "true", status=2).err
 
 
+def test_a_directory_that_is_not_there_is_told_with_its_key(recorded: TinyWorld) -> None:
+    manifest = (recorded.project / "lockbuild.toml").read_text()
+    recorded.edit("lockbuild.toml", "[targets.tiny]\n", '[targets.tiny]\nsource = "nodir"\n')
+    assert "lockbuild.toml: targets.tiny.source: there is no directory" in recorded.run("build", status=2).err
+    source = '\n[sources.x]\nfrom = "path"\npath = "nodir"\n'
+    (recorded.project / "lockbuild.toml").write_text(manifest + source)
+    assert "lockbuild.toml: sources.x.path: there is no directory" in recorded.run("lock", status=2).err
+
+
+def test_a_project_may_be_named_by_its_manifest(recorded: TinyWorld) -> None:
+    recorded.run("lock", "--check", project=recorded.project / "lockbuild.toml")
+    said = recorded.run("lock", "--check", project=recorded.project / "main.txt", status=2).err
+    assert "main.txt: there is no such directory" in said
+    assert "names the directory of a project" in said
+
+
 def test_where_a_tree_is_takes_no_fetching(recorded: TinyWorld) -> None:
     empty = recorded.directory / "empty"
     requests = len(recorded.server.paths())

@@ -157,13 +157,13 @@ def test_a_project_can_have_a_tool_more(tmp_path: Path) -> None:
             '[tools.nijna]\nrequirement = "a"\n',
             "",
             "mine.toml",
-            "tools.nijna: there is no such table to change (did you mean 'ninja'?)",
+            "tools.nijna: there is no such table to change (did you mean 'ninja'?), and a new one needs `from`",
         ),
         (
             "",
             '[overrides.derive.two]\nenv = { A = "1" }\n',
             "lockbuild.toml",
-            "overrides.derive.two: there is no such table to change (there is: one)",
+            "overrides.derive.two: there is no such table to change (there is: one), and a new one needs `steps`",
         ),
         (
             '[derive.two]\nsteps = ["true"]\nneeds = ["three"]\n',
@@ -238,6 +238,15 @@ def test_what_is_not_there_is_told_with_who_asks(tmp_path: Path) -> None:
     assert caught.value.on == str(file)
     assert caught.value.what.startswith("extends: there is no toolchain 'emscripten-debain'")
     assert "did you mean 'emscripten-debian'?" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told_with_its_key(tmp_path: Path) -> None:
+    (tmp_path / "lockbuild.toml").write_text(PROJECT)
+    with pytest.raises(UsageError) as caught:
+        load_project(ProjectPaths(tmp_path))
+    assert str(caught.value).startswith(
+        f"{tmp_path / 'lockbuild.toml'}: project.toolchain: there is no file './mine.toml'\nhint: make it at "
+    )
 
 
 @pytest.mark.parametrize("name", shipped_toolchains())
