@@ -10,14 +10,14 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 LARGEST = 64 << 20
 """Bytes that a text written by people or by lockbuild may have. The largest lock of the examples has less than 1 MB."""
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened for reading; never waits. OSError where it is something else, whose
+def open_regular(path: Path, *, buffering: int = -1) -> BinaryIO:
+    """A regular file, opened for reading (as by `open`); never waits. OSError where it is something else, whose
     ``strerror`` says so."""
     try:
         # O_NONBLOCK means nothing to a regular file.
@@ -32,7 +32,7 @@ def open_regular(path: Path) -> BinaryIO:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise _irregular(path)
-        return os.fdopen(descriptor, "rb")
+        return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering))
     except BaseException:
         os.close(descriptor)
         raise

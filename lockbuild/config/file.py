@@ -31,7 +31,7 @@ def load(environ: Mapping[str, str], *, cwd: Path | None = None) -> Config:
     from lockbuild.model.read import parse_toml, validate
 
     path, named = config_path(environ, cwd=cwd)
-    if not path.is_file():
+    if not path.exists():
         if named:
             raise UsageError("there is no such file", on=str(path), hint="correct or unset LOCKBUILD_CONFIG")
         return Config()

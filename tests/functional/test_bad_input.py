@@ -244,6 +244,52 @@ def test_a_directory_where_a_file_should_be(shared: TinyWorld, name: str) -> Non
         assert f"error: {shared.project / name}: it cannot be read: Is a directory" in result.err
 
 
+@pytest.mark.parametrize("name", ["lockbuild.toml", "toolchain.toml", "lockbuild.lock", "config.toml"])
+def test_a_pipe_or_a_device_where_a_file_should_be_is_not_waited_for(shared: TinyWorld, name: str) -> None:
+    file = shared.project / name
+    environ = {"LOCKBUILD_CONFIG": str(shared.project / "config.toml")} if name == "config.toml" else {}
+    for put in (lambda: os.mkfifo(file), lambda: file.symlink_to("/dev/zero")):
+        file.unlink(missing_ok=True)
+        put()
+        result = shared.run("sync" if not environ else "lock", status=2, environ=environ)
+        assert result.err == f"error: {file}: it cannot be read: it is not a regular file\n"
+
+
+def test_a_bundle_is_made_since_a_file_only(shared: TinyWorld, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for file in (tmp_path / "fifo", Path("/dev/zero")):
+        result = shared.run("bundle", "create", "--since", file, "-o", tmp_path / "b", status=2)
+        assert f"error: {file}: it cannot be read: it is not a regular file" in result.err
+    result = shared.run("bundle", "load", tmp_path / "fifo", status=2)
+    assert result.err == (
+        f"error: {tmp_path / 'fifo'}: the bundle cannot be opened: it is not a regular file\n"
+        "hint: give a bundle out of a pipe on standard input, as `-`\n"
+    )
+
+
+def test_a_working_directory_that_is_gone(shared: TinyWorld, tmp_path: Path) -> None:
+    def leave() -> None:
+        os.chdir(gone)
+        gone.rmdir()
+
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    result = lockbuild("build", environ=shared.environ, preexec=leave, status=2)
+    assert result.err == (
+        "error: the working directory is not there any more\nhint: change into another one (cd)\n"
+    )
+
+
+def test_an_empty_name_of_a_target(shared: TinyWorld) -> None:
+    assert "there is no target '' (there is: tiny)" in shared.run("build", "", status=2).err
+
+
+def test_strings_that_no_system_takes(shared: TinyWorld) -> None:
+    shared.edit("lockbuild.toml", 'steps = ["cat', 'steps = ["echo a\\u0000b", "cat')
+    result = shared.run("build", status=2)
+    assert "targets.tiny.steps[0]: must not have a NUL character" in result.err
+
+
 def test_a_manifest_that_is_no_text(shared: TinyWorld) -> None:
     (shared.project / "lockbuild.toml").write_bytes(b"[project]\nname = 'a\xff'\n")
     assert "lockbuild.toml: it is not UTF-8 text (byte 19)" in shared.run("build", status=2).err

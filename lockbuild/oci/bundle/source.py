@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from lockbuild.errors import UsageError, storage_error
+from lockbuild.reading import open_regular
 
 _CHUNK = 1 << 20
 _BLOCK = 512
@@ -74,6 +76,7 @@ class PeekedSource:
 def open_bundle(file: Path) -> BinaryIO:
     """A bundle's file, without a buffer; UsageError where it cannot be opened."""
     try:
-        return file.open("rb", buffering=0)
+        return open_regular(file, buffering=0)
     except OSError as error:
-        raise UsageError(f"the bundle cannot be opened: {error.strerror}", on=str(file)) from None
+        hint = "give a bundle out of a pipe on standard input, as `-`" if error.errno == errno.EINVAL else None
+        raise UsageError(f"the bundle cannot be opened: {error.strerror}", on=str(file), hint=hint) from None
