@@ -12,11 +12,13 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
+import stat
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from lockbuild.build.replace import replace_directory
+from lockbuild.descent import below, remove
 from lockbuild.errors import BuildError, UsageError, storage_error
 from lockbuild.model.digest import Digest
 from lockbuild.model.outcome import BuiltFile
@@ -104,13 +106,12 @@ def _is_utf8(text: str) -> bool:
 def measure(directory: Path) -> list[BuiltFile]:
     """Size and digest of every file below ``directory``, sorted by path; the checksums file is not one."""
     files = []
-    for path in sorted(directory.rglob("*")):
-        relative = path.relative_to(directory).as_posix()
-        if path.is_symlink() or not path.is_file() or relative == CHECKSUMS:
+    for relative, status in below(directory):
+        if not stat.S_ISREG(status.st_mode) or relative == CHECKSUMS:
             continue
-        with path.open("rb") as stream:
+        with (directory / relative).open("rb") as stream:
             value = hashlib.file_digest(stream, "sha256").hexdigest()
-        files.append(BuiltFile(relative, path.stat().st_size, Digest(value)))
+        files.append(BuiltFile(relative, status.st_size, Digest(value)))
     return sorted(files)
 
 
@@ -134,10 +135,9 @@ def check_destination(destination: Path) -> None:
         return
     own = {CHECKSUMS, *_listed(destination), *([IGNORE] if _is_ours(destination / IGNORE) else [])}
     foreign = [
-        path.relative_to(destination).as_posix()
-        for path in sorted(destination.rglob("*"))
-        if not (path.is_dir() and not path.is_symlink())
-        and path.relative_to(destination).as_posix() not in own
+        relative
+        for relative, status in sorted(below(destination))
+        if not stat.S_ISDIR(status.st_mode) and relative not in own
     ]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
@@ -180,7 +180,8 @@ def publish(staged: Path, files: Iterable[BuiltFile], destination: Path, *, igno
             error, "the outputs cannot be put there", on=str(destination), instead=ELSEWHERE
         ) from error
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        with suppress(OSError):
+            remove(fresh)
 
 
 def _move(source: Path, target: Path) -> None:

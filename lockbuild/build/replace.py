@@ -10,9 +10,11 @@ import ctypes
 import errno
 import os
 import secrets
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+from lockbuild.descent import remove
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -35,7 +37,8 @@ def replace_directory(fresh: Path, destination: Path, *, check: Callable[[], Non
                 raise
         check()
         if _exchange(fresh, destination):
-            shutil.rmtree(fresh, ignore_errors=True)
+            with suppress(OSError):
+                remove(fresh)
             return
 
 
@@ -66,7 +69,8 @@ def _exchange_in_two_steps(fresh: Path, destination: Path) -> bool:
         if error.errno not in _OCCUPIED:
             old.rename(destination)
             raise
-        shutil.rmtree(old, ignore_errors=True)  # another process has put its own there
+        with suppress(OSError):
+            remove(old)  # another process has put its own there
         return False
     old.rename(fresh)
     return True

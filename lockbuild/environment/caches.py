@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
+
+from lockbuild.descent import descend, remove
 
 
 def without_bytecode(root: Path) -> None:
     """Remove every ``__pycache__`` below ``root``: it holds times, and depends on the Python that made it."""
-    for directory, names, _ in os.walk(root):
-        if "__pycache__" in names:
-            names.remove("__pycache__")
-            shutil.rmtree(Path(directory) / "__pycache__")
+
+    def enter(directory: int, names: Sequence[str]) -> list[str]:
+        found = []
+        with os.scandir(directory) as listing:
+            for entry in listing:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name == "__pycache__":
+                        caches.append(root.joinpath(*names, entry.name))
+                    else:
+                        found.append(entry.name)
+        return found
+
+    caches: list[Path] = []
+    descend(root, enter)
+    for cache in caches:
+        remove(cache)

@@ -13,12 +13,12 @@ only see to it that what is to be active is installed.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lockbuild.archive.extract import extract_archive, extract_tar
 from lockbuild.archive.treewriter import TreeWriter
+from lockbuild.descent import remove
 from lockbuild.environment.caches import without_bytecode
 from lockbuild.environment.wheels import LIBRARY, wheels
 from lockbuild.errors import IntegrityError
@@ -135,7 +135,7 @@ def _node(file: Path, directory: Path, name: str) -> None:
     for entry in sorted(package.iterdir()):
         if entry.is_dir():
             entry.rename(directory / entry.name)
-    shutil.rmtree(whole)
+    remove(whole)
     for command, target in _COMMANDS.items():
         link = directory / "bin" / command
         if (link.parent / target).is_file():

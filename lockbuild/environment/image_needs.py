@@ -9,11 +9,11 @@ from pathlib import Path
 
 from lockbuild.archive.rootfs import locate
 from lockbuild.archive.treewriter import TreeWriter
+from lockbuild.descent import remove
 from lockbuild.environment.known_files import ABSENT, DIRECTORIES, FILES
 from lockbuild.errors import ResolveError, storage_error
 from lockbuild.model.environment import BUILD_DIR, HOME_DIR, SOURCE_DIR, SOURCES_DIR, TMP_DIR
 from lockbuild.model.platform import Platform
-from lockbuild.store.durable import remove
 
 _PROGRAMS = (("/bin/sh",), ("/usr/bin/env",), ("/bin/cat", "/usr/bin/cat"))
 _MOUNT_POINTS = ("build", "dev", "opt", "proc", "sys", "tmp")

@@ -22,7 +22,7 @@ from lockbuild.sandbox.bwrap_program import INSTALL, find_program, is_setuid, wh
 from lockbuild.sandbox.export import Exported, export_directory
 from lockbuild.sandbox.layout import Mount, base_tree, compose, read_only_mounts
 from lockbuild.sandbox.personality import fixed_addresses
-from lockbuild.sandbox.scratch import open_up, scratch_directory
+from lockbuild.sandbox.scratch import scratch_directory
 
 
 class Bubblewrap:
@@ -119,7 +119,6 @@ class BubblewrapSession:
     def export(self, directory: str, destination: Path, *, select: Select | None = None) -> None:
         """See `Session.export`."""
         source = self._host_path(directory)
-        open_up(source)
         export_directory(source, Exported(destination, select))
 
     def seed(self, directory: str, source: Path) -> None:

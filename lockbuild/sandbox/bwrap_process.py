@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from io import RawIOBase
 from lockbuild.errors import SandboxError
 from lockbuild.interrupts import deferred
 from lockbuild.sandbox.personality import fixed_addresses
+from lockbuild.sandbox.pidfd import wait_for_end
 
 _CHUNK = 1 << 16
 _TAIL = 2000
@@ -51,7 +51,8 @@ def run_process(command: list[str], output: Callable[[bytes], None] | None) -> i
             rest = status.read()
         finally:
             if process is not None:
-                _end(process, init)
+                with deferred():
+                    _end(process, init)
     for line in (first + rest).splitlines():
         exit_code = json.loads(line).get("exit-code")
         if exit_code is not None:
@@ -112,7 +113,7 @@ def _end(process: subprocess.Popen[bytes], init: int | None) -> None:
         if init is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(init, signal.SIGKILL)
-            select.select([init], [], [])
+            wait_for_end(init)
     finally:
         if init is not None:
             os.close(init)

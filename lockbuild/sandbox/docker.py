@@ -11,10 +11,11 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from lockbuild.errors import SandboxError
+from lockbuild.interrupts import completed
 from lockbuild.model.digest import Digest
 from lockbuild.model.environment import HOSTNAME, TMP_DIR, SandboxSpec
 from lockbuild.sandbox.backend import Guarantees
@@ -111,7 +112,7 @@ class Docker:
             name = f"lockbuild-{secrets.token_hex(8)}"
             # Closed last: a container that ends by itself while it is removed confuses Podman.
             standard_input = stack.enter_context(ExitStack())
-            stack.callback(_remove, client, name)
+            stack.callback(completed, partial(_remove, client, name))
             with engine_errors(self.endpoint):
                 self._create(client, name, spec, spec.image, self.endpoint)
                 client.put_archive(name, "/", upload_stream(_uploads(spec)))

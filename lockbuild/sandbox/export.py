@@ -12,11 +12,12 @@ import io
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
+from lockbuild.descent import descend
 from lockbuild.errors import BuildError, IntegrityError, SandboxError
 from lockbuild.sandbox import holes
 from lockbuild.sandbox.backend import Select
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _CHUNK = 1 << 20
+_PATH_MAX = 4096
+"""limits.h of Linux."""
 
 
 class Exported:
@@ -103,32 +106,55 @@ class Exported:
         path = PurePosixPath(relative)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise IntegrityError("a sandbox gave out a name that leaves its directory", on=relative)
+        if len(os.fsencode(self._destination / path)) >= _PATH_MAX:
+            raise BuildError(
+                "what was made is nested too deep: its path is longer than the system takes",
+                on=f"{relative[:60]}…",
+                hint="let a step remove it, or copy what is needed of it to a shorter path",
+            )
         return self._destination / path
 
 
 def export_directory(source: Path, exported: Exported) -> None:
-    """Copy what is below the host directory ``source``, which no process changes meanwhile."""
-    pending = [(source, "")]
-    while pending:
-        directory, prefix = pending.pop()
+    """Copy what is below the host directory ``source``, which no process changes meanwhile. What its owner may
+    not read becomes readable."""
+
+    def enter(directory: int, names: Sequence[str]) -> list[str]:
+        prefix = "".join(f"{name}/" for name in names)
+        directories = []
         with os.scandir(directory) as listing:
-            for entry in sorted(listing, key=lambda item: item.name):
-                relative = prefix + entry.name
-                if entry.is_symlink():
-                    exported.link(relative, os.readlink(entry.path))  # noqa: PTH115  Path would tidy the target
-                elif entry.is_dir():
-                    exported.directory(relative)
-                    pending.append((Path(entry.path), relative + "/"))
-                elif not entry.is_file():
-                    exported.special(relative)
-                elif exported.wants(relative):
-                    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                    try:
-                        executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
-                        exported.copy(relative, descriptor, executable=executable)
-                    finally:
-                        os.close(descriptor)
+            entries = sorted(listing, key=lambda item: item.name)
+        for entry in entries:
+            relative = prefix + entry.name
+            if entry.is_symlink():
+                exported.link(relative, os.readlink(entry.name, dir_fd=directory))
+            elif entry.is_dir(follow_symlinks=False):
+                exported.directory(relative)
+                directories.append(entry.name)
+            elif not entry.is_file(follow_symlinks=False):
+                exported.special(relative)
+            elif exported.wants(relative):
+                descriptor = _open(entry.name, directory)
+                try:
+                    executable = bool(os.fstat(descriptor).st_mode & stat.S_IXUSR)
+                    exported.copy(relative, descriptor, executable=executable)
+                finally:
+                    os.close(descriptor)
+        return directories
+
+    descend(source, enter, forced=True)
     exported.close()
+
+
+def _open(name: str, directory: int) -> int:
+    """A regular file of the directory, also where its owner may not read it."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=directory)
+    except PermissionError:
+        mode = stat.S_IMODE(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        os.chmod(name, mode | 0o400, dir_fd=directory)
+        return os.open(name, flags, dir_fd=directory)
 
 
 def export_tar(chunks: Iterable[bytes], exported: Exported, again: Callable[[str], Iterable[bytes]]) -> None:

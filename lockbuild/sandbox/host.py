@@ -19,7 +19,7 @@ from lockbuild.interrupts import deferred
 from lockbuild.model.environment import SandboxSpec
 from lockbuild.sandbox.backend import Guarantees, Select, process_variables
 from lockbuild.sandbox.export import Exported, export_directory
-from lockbuild.sandbox.scratch import open_up, scratch_directory
+from lockbuild.sandbox.scratch import scratch_directory
 
 WARNING = (
     "running on the host without a sandbox: the network, all files and this machine's programs are in reach,"
@@ -91,10 +91,11 @@ class HostSession:
             return _shell_status(process.wait())
         finally:
             if process is not None:
-                process.kill()
-                process.wait()
-                if process.stdout is not None:
-                    process.stdout.close()
+                with deferred():
+                    process.kill()
+                    process.wait()
+                    if process.stdout is not None:
+                        process.stdout.close()
 
     def interactive(self, argv: Sequence[str], *, cwd: str, variables: Mapping[str, str]) -> int:
         """See `Session.interactive`."""
@@ -132,7 +133,6 @@ class HostSession:
     def export(self, directory: str, destination: Path, *, select: Select | None = None) -> None:
         """See `Session.export`."""
         source = Path(self._replaced(directory))
-        open_up(source)
         export_directory(source, Exported(destination, select))
 
     def seed(self, directory: str, source: Path) -> None:

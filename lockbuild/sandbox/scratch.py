@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from lockbuild.descent import remove
+from lockbuild.interrupts import completed, deferred
+from lockbuild.sandbox.pidfd import wait_for_end
 
 _PREFIX = "sandbox-"
 
@@ -25,20 +27,33 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
     parent = parent.resolve()
     _remove_leftovers(parent)
+    made: list[tuple[Path, int]] = []
+    try:
+        with deferred():
+            made.append(_new_directory(parent))
+        yield made[0][0]
+    finally:
+        completed(lambda: _remove_all(made))
+
+
+def _new_directory(parent: Path) -> tuple[Path, int]:
+    """A new directory and its lock."""
     # It gets the name that others look for when it is locked.
     new = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
     lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        # Where the file system has no locks, nobody can take the directory for a leftover either.
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        path = new.rename(parent / (_PREFIX + new.name.removeprefix("new-")))
+    # Where the file system has no locks, nobody can take the directory for a leftover either.
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return new.rename(parent / (_PREFIX + new.name.removeprefix("new-"))), lock
+
+
+def _remove_all(made: list[tuple[Path, int]]) -> None:
+    for path, lock in made:
         try:
-            yield path
-        finally:
             remove(path)
-    finally:
-        os.close(lock)
+        finally:
+            made.clear()
+            os.close(lock)
 
 
 def _remove_leftovers(parent: Path) -> None:
@@ -72,32 +87,6 @@ def _end_sandbox(directory: Path) -> None:
                 name, *arguments = (entry / "cmdline").read_bytes().split(b"\0")
                 if name.endswith(b"bwrap") and any(word.startswith(inside) for word in arguments):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    select.select([handle], [], [])
+                    wait_for_end(handle)
             finally:
                 os.close(handle)
-
-
-def remove(path: Path) -> None:
-    """Remove the tree at ``path``, also where its directories forbid that."""
-    try:
-        shutil.rmtree(path)
-    except PermissionError:
-        open_up(path)
-        shutil.rmtree(path)
-
-
-def open_up(path: Path) -> None:
-    """Let the owner read, write and enter every directory below ``path``, and read every file."""
-    path.chmod(0o700)
-    for parent, directories, files in os.walk(path):
-        for name in directories:
-            at = os.path.join(parent, name)  # noqa: PTH118  Path objects would double the time of a walk
-            if not os.path.islink(at):  # noqa: PTH114
-                mode = os.lstat(at).st_mode & 0o777
-                if mode & 0o700 != 0o700:
-                    os.chmod(at, mode | 0o700)  # noqa: PTH101
-        for name in files:
-            at = os.path.join(parent, name)  # noqa: PTH118
-            mode = os.lstat(at).st_mode
-            if mode & 0o400 == 0 and not os.path.islink(at):  # noqa: PTH114
-                os.chmod(at, (mode & 0o777) | 0o400)  # noqa: PTH101

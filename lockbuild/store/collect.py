@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from lockbuild.descent import below, remove
 from lockbuild.model.digest import Digest
-from lockbuild.store.durable import remove
 from lockbuild.store.layout import Layout
 from lockbuild.store.locking import is_at, take_now
 from lockbuild.store.memo import recall
@@ -123,9 +124,8 @@ def _size(path: Path) -> int:
         return 0
     total = 0
     seen: set[tuple[int, int]] = set()
-    for parent, _, names in os.walk(path):
-        for name in names:
-            status = Path(parent, name).lstat()
+    for _, status in below(path):
+        if not stat.S_ISDIR(status.st_mode):
             if status.st_nlink > 1:
                 inode = (status.st_dev, status.st_ino)
                 if inode in seen:

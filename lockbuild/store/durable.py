@@ -1,4 +1,4 @@
-"""Making written data last, and removing trees whatever their modes.
+"""Making written data last.
 
 A name in the store is a promise, also after a power failure: what a rename makes visible has been
 brought to the disk before. For a tree that is one syncfs(2), not an fsync(2) for each of tens of
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,29 +108,3 @@ def sync_filesystem(path: Path) -> None:
             raise OSError(code, os.strerror(code), str(path))
     finally:
         os.close(descriptor)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a whole tree, also one with directories that may not be written to.
-
-    Does nothing where there is none.
-    """
-    try:
-        if not stat.S_ISDIR(path.lstat().st_mode):
-            path.unlink()
-            return
-    except FileNotFoundError:
-        return
-    # Not by recursion: an archive can hold directories in one another to any depth.
-    directories = [os.fsencode(path)]
-    for directory in directories:
-        if os.lstat(directory).st_mode & 0o700 != 0o700:
-            os.chmod(directory, 0o700)  # noqa: PTH101  names are bytes here
-        with os.scandir(directory) as listing:
-            for item in listing:
-                if item.is_dir(follow_symlinks=False):
-                    directories.append(item.path)
-                else:
-                    os.unlink(item.path)  # noqa: PTH108
-    for directory in reversed(directories):
-        os.rmdir(directory)  # noqa: PTH106

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lockbuild.store.durable import remove
+from lockbuild.descent import remove
+from lockbuild.interrupts import completed, deferred
 from lockbuild.store.layout import Layout
 from lockbuild.store.locking import is_at, take, take_now
 
@@ -22,13 +23,21 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 @contextmanager
 def staging(layout: Layout) -> Iterator[Path]:
     """An empty directory on the store's file system, removed at the end with all that is left in it."""
-    path, descriptor = _create(layout)
+    made: list[tuple[Path, int]] = []
     try:
-        yield path
+        with deferred():
+            made.append(_create(layout))
+        yield made[0][0]
     finally:
+        completed(lambda: _remove_all(made))
+
+
+def _remove_all(made: list[tuple[Path, int]]) -> None:
+    for path, descriptor in made:
         try:
             remove(path)
         finally:
+            made.clear()
             os.close(descriptor)
 
 

@@ -10,11 +10,12 @@ import errno
 import io
 import os
 import secrets
-import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.build.replace import replace_directory
+from lockbuild.descent import remove
 from lockbuild.events import Note, Reporter
 from lockbuild.model.digest import Digest
 from lockbuild.sandbox.backend import Session
@@ -102,4 +103,5 @@ def keep_failed(
         session.export(directory, fresh)
         replace_directory(fresh, kept.path)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        with suppress(OSError):
+            remove(fresh)

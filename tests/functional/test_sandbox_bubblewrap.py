@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lockbuild.descent import remove
 from lockbuild.errors import BuildError, IntegrityError, SandboxError
 from lockbuild.model.environment import ReadOnlyInput
 from lockbuild.sandbox.bubblewrap import Bubblewrap
@@ -104,6 +106,44 @@ def test_nothing_remains_whatever_modes_a_build_left(tmp_path: Path) -> None:
         assert found == ["0", "", "a", "a/b", "a/b/f", "c", "c/f"]
     finally:
         shutil.rmtree(work)
+
+
+def test_what_is_nested_without_end_is_no_obstacle(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    """Deeper than a path may be long and than Python recurses. A killed run may leave the same."""
+    down = "i=0; while [ $i -lt 1200 ]; do mkdir d; cd d; i=$((i+1)); done"
+    lower = f"mkdir ~/lower; cd ~/lower; {down}; echo deep > deep.txt"
+    script = f"{lower}; cd $BUILD; {down}; mv ~/lower .; cd ~"
+    with bubblewrap.backend.session(bubblewrap.spec) as session:
+        assert shell(session, f"echo hi > out.txt; {script}") == (0, "")
+        session.export("/build/build", tmp_path / "out", select=lambda path: path == "out.txt")
+        with pytest.raises(BuildError, match="nested too deep"):
+            session.export("/build/build", tmp_path / "deep", select=lambda path: path.endswith("/deep.txt"))
+        with pytest.raises(BuildError, match="nested too deep"):
+            session.export("/build/build", tmp_path / "all")
+        (left,) = (tmp_path / "scratch").iterdir()
+        left.rename(tmp_path / "sandbox-left")
+        left.mkdir()
+    remove(tmp_path / "all")
+    (tmp_path / "sandbox-left").rename(tmp_path / "scratch/sandbox-left")
+    assert (tmp_path / "out/out.txt").read_text() == "hi\n"
+    with bubblewrap.backend.session(bubblewrap.spec) as session:
+        assert shell(session, "echo works") == (0, "works\n")
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_any_number_of_descriptors_may_be_open(bubblewrap: Sandbox) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("no more than 1024 descriptors are allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2048, hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with bubblewrap.backend.session(bubblewrap.spec) as session:
+            assert shell(session, "echo works") == (0, "works\n")
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_nothing_remains_after_an_error(bubblewrap: Sandbox, tmp_path: Path) -> None:

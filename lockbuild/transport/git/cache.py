@@ -15,9 +15,10 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lockbuild.descent import remove
 from lockbuild.errors import storage_error
 
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
@@ -84,11 +85,14 @@ class CachedRepository:
 
     def discard(self) -> None:
         """Forget everything in it, whoever uses it; call it while `filling`."""
-        import shutil
-
         away = self._directory / f"{self._kind}.away"
-        shutil.rmtree(away, ignore_errors=True)
+        _remove(away)
         if self.path.exists():
             self.path.rename(away)
-            shutil.rmtree(away, ignore_errors=True)
+            _remove(away)
         self._prepare()
+
+
+def _remove(directory: Path) -> None:
+    with suppress(OSError):
+        remove(directory)

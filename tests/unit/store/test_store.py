@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from lockbuild.archive.canonical import tree_digest
+from lockbuild.descent import remove
 from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.model.digest import Digest
 from lockbuild.store import Store, trees
-from lockbuild.store.durable import remove
 from lockbuild.store.partial import Binding
 
 ABSENT = Digest.of(b"absent")
