@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 LARGEST = 64 << 20
 """Bytes that a text written by people or by lockbuild may have. The largest lock of the examples has less than 1 MB."""
@@ -32,7 +32,7 @@ def open_regular(path: Path, *, buffering: int = -1) -> BinaryIO:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise _irregular(path)
-        return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering))
+        return os.fdopen(descriptor, "rb", buffering)
     except BaseException:
         os.close(descriptor)
         raise

@@ -84,5 +84,5 @@ def _read(path: Path) -> Root | None:
     try:
         value = json.loads(path.read_bytes())
         return Root(Path(value["lock"]), tuple(Digest.parse(text) for text in value["trees"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None

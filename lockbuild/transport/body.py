@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 from lockbuild.config.urls import redact
+from lockbuild.reading import open_regular
 from lockbuild.transport.failures import BrokenTransferError, TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class FileBody(Body):
     validator = None
 
     def __init__(self, url: str, path: Path, offset: int) -> None:
-        self._file: BinaryIO = path.open("rb")
+        self._file: BinaryIO = open_regular(path)
         self.location = self.url = url
         self.total = path.stat().st_size
         self.offset = offset if 0 < offset < self.total else 0

@@ -20,6 +20,7 @@ from lockbuild.config.credentials import Credentials
 from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError
 from lockbuild.events import Note, Reporter, silent
+from lockbuild.reading import open_regular
 from lockbuild.transport.answers import WORTH_RETRYING, may_pass, refusal, retry_after, unreachable
 from lockbuild.transport.body import Body, FileBody, HttpBody, whole
 from lockbuild.transport.failures import (
@@ -120,7 +121,7 @@ class Client:
         """``length`` bytes from ``offset`` on; None where the server cannot give a part."""
         local = self._local(url)
         if local is not None:
-            with _local_failures(url), local.open("rb") as file:
+            with _local_failures(url), open_regular(local) as file:
                 file.seek(offset)
                 return file.read(length)
         for attempt in range(self._network.retries + 1):

@@ -248,9 +248,12 @@ def test_a_directory_where_a_file_should_be(shared: TinyWorld, name: str) -> Non
 def test_a_pipe_or_a_device_where_a_file_should_be_is_not_waited_for(shared: TinyWorld, name: str) -> None:
     file = shared.project / name
     environ = {"LOCKBUILD_CONFIG": str(shared.project / "config.toml")} if name == "config.toml" else {}
-    for put in (lambda: os.mkfifo(file), lambda: file.symlink_to("/dev/zero")):
+    for kind in ("fifo", "device"):
         file.unlink(missing_ok=True)
-        put()
+        if kind == "fifo":
+            os.mkfifo(file)
+        else:
+            file.symlink_to("/dev/zero")
         result = shared.run("sync" if not environ else "lock", status=2, environ=environ)
         assert result.err == f"error: {file}: it cannot be read: it is not a regular file\n"
 

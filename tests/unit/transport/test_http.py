@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -428,6 +429,15 @@ def test_local_files(http: Http, tmp_path: Path) -> None:
             http.get(absent.as_uri(), limit=5)
     with pytest.raises(RefusedError, match="must not name a host"):
         http.get("file://server/share", limit=5)
+
+
+def test_a_local_pipe_or_device_is_not_waited_for(http: Http, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for url in ((tmp_path / "fifo").as_uri(), "file:///dev/zero"):
+        with pytest.raises(RefusedError, match="it is not a regular file"):
+            http.get(url, limit=5)
+        with pytest.raises(RefusedError, match="it is not a regular file"):
+            http.slice(url, 0, 5)
 
 
 @pytest.mark.parametrize("url", ["ftp://h/x", "data:,x", "gopher:x"])
