@@ -37,6 +37,7 @@ def versions(draw: st.DrawFn) -> str:
 @example("9" * 60, "1" + "0" * 60)
 @example("1.", "1.0")
 @example("2-1~", "2-1")
+@example("0A", "0:0-:")
 def test_same_order_as_dpkg(left: str, right: str) -> None:
     for operator, dpkg in (("<<", "lt"), ("=", "eq"), (">>", "gt")):
         done = subprocess.run(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+# A colon in a revision is against the policy, but dpkg only warns of it, and compares.
 _VERSION = re.compile(
-    r"(?:(?P<epoch>\d{1,9}):)?(?P<upstream>[A-Za-z0-9.+~:-]*?)(?:-(?P<revision>[A-Za-z0-9.+~]*))?"
+    r"(?:(?P<epoch>\d{1,9}):)?(?P<upstream>[A-Za-z0-9.+~:-]*?)(?:-(?P<revision>[A-Za-z0-9.+~:]*))?"
 )
 _RUNS = re.compile(r"([^0-9]*)([0-9]*)")
 _LONGEST = 512
