@@ -15,8 +15,8 @@ from types import FrameType
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """What the handlers of SIGINT and SIGTERM raise is raised at the end of the block. They run at once nevertheless,
-    so that one may end the process if the block takes too long."""
+    """What the handlers of SIGINT, SIGTERM and SIGALRM raise is raised at the end of the block. They run at once
+    nevertheless, so that one may end the process if the block takes too long."""
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run in the main thread only
         return
@@ -33,7 +33,7 @@ def deferred() -> Iterator[None]:
             raised.append(error)
 
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             handler = signal.getsignal(number)
             if callable(handler):
                 usual[number] = handler

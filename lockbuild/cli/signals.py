@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from lockbuild.errors import ExitStatus
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 _PATIENCE = 2.0  # seconds that putting away may take before another signal ends it
+_SOON = 0.01  # seconds until a lost interruption is raised anew
 
 
 class Interrupted(KeyboardInterrupt):
@@ -26,10 +32,14 @@ class Signals:
     An exception is raised once, so that none can interrupt the handling of another. What comes within the next
     `_PATIENCE` changes nothing: terminals and supervisors often send it twice. Who sends it later still waits for
     something, and ends the process as SIGKILL would: the kernel then ends the sandboxes, and the next command sweeps.
+
+    Where Python cannot let the exception pass (in a callback of a weak reference, in a ``__del__``) it would drop it:
+    then it is raised anew a moment later, by a timer.
     """
 
     def __init__(self) -> None:
         self._first: float | None = None
+        self._lost = False
 
     @property
     def came(self) -> bool:
@@ -42,9 +52,14 @@ class Signals:
         # Who starts us in the background may have it ignored, and means that.
         if callable(signal.getsignal(signal.SIGINT)):
             signal.signal(signal.SIGINT, self._interrupt)
+        signal.signal(signal.SIGALRM, self._interrupt_anew)
+        sys.unraisablehook = self._dropped
 
     def leave(self) -> None:
         """The command has its result: until the process has ended, a first signal does what the system does."""
+        self._lost = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = sys.__unraisablehook__
         if self.came:
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -59,3 +74,16 @@ class Signals:
         if now - self._first > _PATIENCE:
             os.write(2, b"error: interrupted again, so nothing was put away; the next command does that\n")
             os._exit(ExitStatus.INTERRUPTED)
+
+    def _dropped(self, what: UnraisableHookArgs) -> None:
+        if what.exc_type is not Interrupted:
+            sys.__unraisablehook__(what)
+            return
+        # Raised here it would be dropped again.
+        self._lost = True
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+
+    def _interrupt_anew(self, number: int, frame: FrameType | None) -> None:
+        if self._lost:
+            self._lost = False
+            raise Interrupted

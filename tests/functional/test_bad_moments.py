@@ -278,6 +278,53 @@ def test_interrupted_again_as_putting_away_takes_too_long(shared: TinyWorld, tmp
         assert command.survivors() == []
 
 
+def test_an_interruption_that_python_drops_comes_again(shared: TinyWorld, tmp_path: Path) -> None:
+    """What is raised in a __del__ or in a callback of a weak reference goes nowhere."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, time, lockbuild.workflow.workspace as w\n"
+        "class Interrupting:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "w.Workspace.close = lambda self: (Interrupting() is None, time.sleep(60))\n"
+    )
+    shared.extra_environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{shared.process_environ['PYTHONPATH']}"
+    with running(shared, "store", "stats") as command:
+        assert command.wait(30) == 130
+        assert command.said == "error: interrupted\n"
+
+
+@pytest.mark.parametrize("package", ["sandbox.scratch", "store.staging"])
+@pytest.mark.parametrize("moment", ["remove", "completed"])
+def test_interrupted_while_it_puts_away(shared: TinyWorld, tmp_path: Path, package: str, moment: str) -> None:
+    """The first signal, not one after another: nothing is left for the next command."""
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import os, signal, lockbuild.{package} as m, lockbuild.interrupts as i\n"
+        "came = []\n"
+        f"before = m.{moment}\n"
+        "def interrupted(what):\n"
+        "    if not came:\n"
+        "        came.append(True)\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    before(what)\n"
+        "deferred = i.deferred\n"
+        "def once():\n"
+        "    i.deferred = deferred\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "def completed(work):\n"
+        "    if not came:\n"
+        "        came.append(True)\n"
+        "        i.deferred = once\n"
+        "    before(work)\n"
+        f"m.{moment} = {'interrupted' if moment == 'remove' else 'completed'}\n"
+    )
+    shared.extra_environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{shared.process_environ['PYTHONPATH']}"
+    with running(shared, "build") as command:
+        assert command.wait(30) == 130
+        assert command.said.endswith("error: interrupted\n")
+        assert "Traceback" not in command.said
+    assert left_behind(shared.store) == []
+
+
 def test_interrupted_while_its_result_is_told(shared: TinyWorld, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, lockbuild.cli.result as r\n"
