@@ -182,9 +182,7 @@ class ProjectPaths:
         """
         own = {self.manifest, self.lock, self.directory / STATE_NAME, self.outputs}
         if destination is not None:
-            real, project = destination.resolve(), self.directory.resolve()
-            if real.is_relative_to(project):
-                own.add(self.directory / real.relative_to(project))
+            own |= {destination, destination.resolve()}
         return frozenset(own)
 
 

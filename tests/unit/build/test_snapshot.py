@@ -29,26 +29,6 @@ def sources(root: Path, excluded: frozenset[Path] = frozenset()) -> list[str]:
     return [path for path, _ in walk_source(root, excluded)]
 
 
-def git_files(root: Path) -> list[str]:
-    """What git itself takes for source."""
-    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
-    listed = subprocess.run(
-        [
-            "git",
-            "-c",
-            "core.excludesFile=/dev/null",
-            "ls-files",
-            "-z",
-            "--others",
-            "--exclude-per-directory=.gitignore",
-        ],
-        cwd=root,
-        check=True,
-        capture_output=True,
-    )
-    return sorted(os.fsdecode(name) for name in listed.stdout.split(b"\0") if name)
-
-
 FILES = [
     "a.o",
     "a.c",
@@ -74,18 +54,6 @@ PATTERNS = [
     "# c",
     "a.?",
 ]
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(PATTERNS), max_size=4), st.lists(st.sampled_from(PATTERNS), max_size=3))
-def test_the_rules_are_those_of_git(
-    tmp_path_factory: pytest.TempPathFactory, top: list[str], sub: list[str]
-) -> None:
-    root = tmp_path_factory.mktemp("tree")
-    write(root, *FILES)
-    (root / ".gitignore").write_text("\n".join(top) + "\n")
-    (root / "sub" / ".gitignore").write_text("\n".join(sub) + "\n")
-    assert sorted(sources(root)) == git_files(root)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
