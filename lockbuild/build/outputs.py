@@ -22,6 +22,7 @@ from lockbuild.descent import below, remove
 from lockbuild.errors import BuildError, UsageError, storage_error
 from lockbuild.model.digest import Digest
 from lockbuild.model.outcome import BuiltFile
+from lockbuild.model.wildmatch import expression
 from lockbuild.sandbox import holes
 
 CHECKSUMS = "SHA256SUMS"
@@ -37,16 +38,15 @@ class OutputPatterns:
     """The ``outputs`` of a target as a predicate that remembers which patterns matched."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        from pathspec import GitIgnoreSpec
-
-        self._specs = {pattern: GitIgnoreSpec.from_lines([_anchored(pattern)]) for pattern in patterns}
+        self._regexes = {pattern: _regex(pattern) for pattern in patterns}
         self._unmatched = set(patterns)
 
     def __call__(self, path: str) -> bool:
         """Whether the file at ``path``, relative to the build directory, is an output. A pattern also names the
         file that is called exactly so, whatever wildcards are in it."""
+        name = os.fsencode(path)
         matched = [
-            pattern for pattern, spec in self._specs.items() if pattern == path or spec.match_file(path)
+            pattern for pattern, regex in self._regexes.items() if pattern == path or regex.fullmatch(name)
         ]
         self._unmatched.difference_update(matched)
         return bool(matched)
@@ -54,15 +54,14 @@ class OutputPatterns:
     @property
     def unmatched(self) -> list[str]:
         """The patterns that no file matched so far, in the manifest's order."""
-        return [pattern for pattern in self._specs if pattern in self._unmatched]
+        return [pattern for pattern in self._regexes if pattern in self._unmatched]
 
 
-def _anchored(pattern: str) -> str:
-    """``pattern`` as git reads it: anchored at the top; without ``./``, which git does not know."""
+def _regex(pattern: str) -> re.Pattern[bytes]:
+    """Of files that ``pattern`` matches (unless it ends with a slash), and of those in directories that it does."""
     path = PurePosixPath(pattern)
-    if not path.parts:
-        return "/**"
-    return f"/{path}/" if pattern.endswith("/") else f"/{path}"
+    matched = expression(os.fsencode(path)) if path.parts else b".*"
+    return re.compile(matched + (b"/.*" if path.parts and pattern.endswith("/") else b"(?:/.*)?"), re.DOTALL)
 
 
 def collect(

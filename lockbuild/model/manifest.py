@@ -28,6 +28,7 @@ from lockbuild.model.requests import (
     OnnxruntimeDepsRequest,
     PortTool,
     RelativePath,
+    RelativePattern,
     Request,
     SourceRequest,
     ToolRequest,
@@ -164,7 +165,7 @@ class Target(FileModel):
     """Directory of the source, relative to the project, mounted read-only; git's ignore rules apply."""
     steps: Steps
     """Shell commands, each run by ``/bin/sh -e -c`` in ``$BUILD``."""
-    outputs: Annotated[list[RelativePath], Field(min_length=1)]
+    outputs: Annotated[list[RelativePattern], Field(min_length=1)]
     """Files and directories to keep, relative to ``$BUILD``, with git's wildcards; each must match something."""
     env: Environment = {}
     """Variables of the steps; ``$SOURCE`` and ``$BUILD`` are replaced in values. EMCC_CFLAGS follows the path maps."""

@@ -13,7 +13,7 @@ from pydantic import Field
 from lockbuild.model.requests.archive import ArchiveRequest, ArchiveTool, PathRequest
 from lockbuild.model.requests.debian import DebianBase, DebianSourceRequest, DebianTool
 from lockbuild.model.requests.emscripten import BINDINGS, EmsdkTool, PortTool
-from lockbuild.model.requests.fields import Environment, MountPath, Name, RelativePath
+from lockbuild.model.requests.fields import Environment, MountPath, Name, RelativePath, RelativePattern
 from lockbuild.model.requests.git import DawnRequest, DawnTool, GitRequest, GitTool
 from lockbuild.model.requests.npm import NpmTool
 from lockbuild.model.requests.oci import BaseImage, ImageRoot
@@ -54,6 +54,7 @@ __all__ = [
     "PypiRequest",
     "PypiTool",
     "RelativePath",
+    "RelativePattern",
     "Request",
     "SourceRequest",
     "ToolRequest",

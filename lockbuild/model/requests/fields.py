@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, Field
 
 from lockbuild.model.digest import Digest
+from lockbuild.model.wildmatch import expression
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -46,6 +47,16 @@ def _relative(value: str) -> str:
     path = PurePosixPath(value)
     if not value or "\0" in value or path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{value!r} leaves the project; write a relative path without '..'")
+    return value
+
+
+def _pattern(value: str) -> str:
+    try:
+        expression(str(PurePosixPath(value)).encode())
+    except ValueError as error:
+        raise ValueError(
+            f"{value!r} can match nothing: {error}; a backslash makes the character behind it literal"
+        ) from None
     return value
 
 
@@ -120,6 +131,7 @@ Variable = Annotated[
     str, _matching(_VARIABLE, "the name of an environment variable"), _said(_VARIABLE.pattern)
 ]
 RelativePath = Annotated[str, AfterValidator(_relative), _said(r"(?!/)(?!(?:.*/)?\.\.(?:/|$)).+")]
+RelativePattern = Annotated[RelativePath, AfterValidator(_pattern)]
 MountPath = Annotated[str, AfterValidator(_mount), _said(r"/opt(?:/(?!\.\.?(?:/|$))[^/]+)+")]
 Sha256 = Annotated[str, AfterValidator(_sha256), _said("[0-9a-f]{64}")]
 ArchiveUrl = Annotated[str, Field(pattern=r"^(https?|file)://"), AfterValidator(_archive_url)]

@@ -20,6 +20,13 @@ from lockbuild.errors import BuildError, UsageError
         ("lib/**/*.a", ["lib/x.a", "lib/a/b/x.a"], ["x.a"]),
         ("lib", ["lib/x.a", "lib/a/b"], ["mylib/x.a", "src/lib/x"]),
         ("out/[ab].js", ["out/a.js"], ["out/c.js"]),
+        ("**/*.wasm", ["a.wasm", "x/y/a.wasm", "d.wasm/f"], ["a.wasmx"]),
+        ("**/bin/", ["bin/a", "x/bin/y/z"], ["bin", "x/bin", "cabin/a"]),
+        ("*/a?", ["d/ab", "d/ax/y"], ["ab", "d/a", "d/e/ab", "d/a\u00e9"]),
+        ("a*", ["a", "ab/c"], ["b/a"]),
+        ("[[:upper:]]", ["A"], ["a"]),
+        ("a ", ["a "], ["a"]),
+        ("!a", ["!a"], ["a", "b"]),
     ],
 )
 def test_patterns_are_anchored_and_take_wildcards(pattern: str, chosen: list[str], left: list[str]) -> None:

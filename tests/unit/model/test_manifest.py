@@ -62,6 +62,20 @@ def test_a_project_needs_little() -> None:
             "[targets.a]\nsteps = ['x']\noutputs = ['x', '../y']",
             "targets.a.outputs[1]: '../y' leaves the project; write a relative path without '..'",
         ),
+        *(
+            (
+                f"[targets.a]\nsteps = ['x']\noutputs = ['x', '{pattern}']",
+                f"targets.a.outputs[1]: {pattern!r} can match nothing: {told}; "
+                "a backslash makes the character behind it literal",
+            )
+            for pattern, told in (
+                ("a\\", "it ends with a backslash that escapes nothing"),
+                ("a\\/", "it ends with a backslash that escapes nothing"),
+                ("[/]", "no character is in [/]"),
+                ("x/[ab", "the bracket [ab has no end"),
+                ("[[:nope:]]", "there is no class [:nope:]"),
+            )
+        ),
         (
             "[targets.a]\nsource = '/etc'\nsteps = ['x']\noutputs = ['x']",
             "targets.a.source: '/etc' leaves the project; write a relative path without '..'",
