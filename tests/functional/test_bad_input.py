@@ -613,6 +613,7 @@ def test_what_is_no_file_is_not_replaced_by_one(
     os.mkfifo(pipe)
     link.symlink_to("file")
     (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(pipe.read_bytes)
         shared.run(*command, "-o", pipe)
@@ -620,7 +621,8 @@ def test_what_is_no_file_is_not_replaced_by_one(
     assert pipe.is_fifo()
     told = "it is a symbolic link, which a new file would take the place of"
     file.write_bytes(b"precious")
-    for at, to in ((link, file), (tmp_path / "dangling", tmp_path / "nowhere")):
+    for name, to in {"link": file, "dangling": tmp_path / "nowhere", "loop": tmp_path / "loop"}.items():
+        at = tmp_path / name
         said = shared.run(*command, "-o", at, status=2).err
         assert f"error: {at}: {told}" in said
         assert f"hint: name what it leads to, {to}, or remove the link" in said
