@@ -270,6 +270,23 @@ def test_outputs_and_state_are_no_source(recorded: TinyWorld) -> None:
     assert recorded.run("build", "--json", "-o", elsewhere).value["targets"][0]["input"] == first
 
 
+def test_how_the_project_and_the_outputs_are_named_decides_nothing(recorded: TinyWorld) -> None:
+    first = recorded.run("build", "--json").value["targets"][0]["input"]
+    real = recorded.project
+    link = real.parent / "link"
+    link.symlink_to(real.name)
+    store = link / ".store"
+    shutil.copytree(recorded.store, real / ".store", symlinks=True)
+    for project, out in (
+        (real, real / "made" / ".." / "out"),
+        (link, real / "out"),
+        (real.parent / "link" / ".." / real.name, link / "out"),
+        (link, link / "out"),
+    ):
+        result = recorded.run("build", "--json", "-o", out, project=project, store=store)
+        assert result.value["targets"][0]["input"] == first
+
+
 def test_outputs_among_source_do_not_become_source(recorded: TinyWorld) -> None:
     with (recorded.project / "lockbuild.toml").open("a") as file:
         file.write("\n[targets.second]\nsteps = ['echo 2 > two']\noutputs = ['two']\n")
