@@ -23,6 +23,7 @@ from lockbuild.errors import BuildError, UsageError, storage_error
 from lockbuild.model.digest import Digest
 from lockbuild.model.outcome import BuiltFile
 from lockbuild.model.wildmatch import expression
+from lockbuild.reading import read_regular
 from lockbuild.sandbox import holes
 
 CHECKSUMS = "SHA256SUMS"
@@ -208,7 +209,7 @@ def _checksum_line(file: BuiltFile) -> str:
 
 def _is_ours(ignore: Path) -> bool:
     try:
-        return ignore.read_bytes() == _NOT_SOURCE.encode()
+        return read_regular(ignore) == _NOT_SOURCE.encode()
     except OSError:
         return False
 
@@ -216,7 +217,7 @@ def _is_ours(ignore: Path) -> bool:
 def _listed(directory: Path) -> set[str]:
     """The names in the list of checksums there."""
     try:
-        text = (directory / CHECKSUMS).read_bytes().decode("utf-8")
+        text = read_regular(directory / CHECKSUMS).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return set()
     names = set()

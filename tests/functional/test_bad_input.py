@@ -258,6 +258,14 @@ def test_a_pipe_or_a_device_where_a_file_should_be_is_not_waited_for(shared: Tin
         assert result.err == f"error: {file}: it cannot be read: it is not a regular file\n"
 
 
+def test_a_pipe_among_the_outputs_of_before_is_not_waited_for(shared: TinyWorld, tmp_path: Path) -> None:
+    for name in ("SHA256SUMS", ".gitignore"):
+        (tmp_path / name).mkdir()
+        os.mkfifo(tmp_path / name / name)
+        result = shared.run("build", "-o", tmp_path / name, status=None)
+        assert result.status in (0, 2), "it is in the way, or not, but it is no list of anything"
+
+
 def test_a_bundle_is_made_since_a_file_only(shared: TinyWorld, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for file in (tmp_path / "fifo", Path("/dev/zero")):
