@@ -68,7 +68,23 @@ def compute(
     if layers is None:
         layers = [plain_layer(tree.digest, layer_size(tree.digest, tree.root)) for tree in environment.trees]
     assert [layer.diff_id for layer in layers] == [tree.digest for tree in environment.trees]
-    config = canonical_json(
+    config = configuration(environment, labels=labels)
+    manifest = canonical_json(
+        {
+            "config": descriptor(CONFIG_TYPE, Digest.of(config), len(config)),
+            "layers": [descriptor(layer.media_type, layer.digest, layer.size) for layer in layers],
+            "mediaType": MANIFEST_TYPE,
+            "schemaVersion": 2,
+        }
+    )
+    return Image(
+        environment.platform, config, Digest.of(config), manifest, Digest.of(manifest), tuple(layers)
+    )
+
+
+def configuration(environment: Environment, *, labels: Mapping[str, str]) -> bytes:
+    """The configuration of that image, whose digest is the image's ID; whatever its layers are. Reads no file."""
+    return canonical_json(
         {
             "architecture": environment.platform.architecture,
             "config": {
@@ -84,19 +100,8 @@ def compute(
                 for tree in environment.trees
             ],
             "os": environment.platform.os,
-            "rootfs": {"diff_ids": [str(layer.diff_id) for layer in layers], "type": "layers"},
+            "rootfs": {"diff_ids": [str(tree.digest) for tree in environment.trees], "type": "layers"},
         }
-    )
-    manifest = canonical_json(
-        {
-            "config": descriptor(CONFIG_TYPE, Digest.of(config), len(config)),
-            "layers": [descriptor(layer.media_type, layer.digest, layer.size) for layer in layers],
-            "mediaType": MANIFEST_TYPE,
-            "schemaVersion": 2,
-        }
-    )
-    return Image(
-        environment.platform, config, Digest.of(config), manifest, Digest.of(manifest), tuple(layers)
     )
 
 

@@ -90,9 +90,8 @@ class _Merge:
             derived = [
                 tree for tree in whole.trees if tree.unpack == "derive" and self._fits(whole, tree.name)
             ]
-            lock = lock.model_copy(
-                update={"trees": [*lock.trees, *derived], "environments": dict(whole.environments)}
-            )
+            images = dict(whole.environments) if _title(whole.manifest) == _title(lock.manifest) else {}
+            lock = lock.model_copy(update={"trees": [*lock.trees, *derived], "environments": images})
         return canonical(limited(lock, self._platforms()))
 
     def summary(self) -> str:
@@ -137,7 +136,7 @@ class _Merge:
         inputs = {
             key: value
             for key, value in self._inputs.items()
-            if key == "platforms" or any(key.startswith(f"{name}.") for name in names)
+            if key in ("name", "platforms") or any(key.startswith(f"{name}.") for name in names)
         }
         return ManifestRecord(digest=inputs_digest(inputs), inputs=inputs)
 
@@ -169,6 +168,11 @@ class _Merge:
 
 def _keys(inputs: dict[str, InputValue], name: str) -> dict[str, InputValue]:
     return {key: value for key, value in inputs.items() if key.startswith(f"{name}.")}
+
+
+def _title(manifest: ManifestRecord) -> InputValue | None:
+    """What images are called: the toolchain's name."""
+    return manifest.inputs.get("name")
 
 
 def _listed(value: InputValue | None) -> Sequence[str]:

@@ -15,6 +15,7 @@ from lockbuild.workflow.workspace import Workspace
 
 if TYPE_CHECKING:
     from lockbuild.model.lock import Lock
+    from lockbuild.model.platform import Platform
     from lockbuild.oci.encoders import Compression
     from lockbuild.oci.image import Image
     from lockbuild.transport.engine import EngineEndpoint
@@ -68,13 +69,8 @@ def require_recorded(project: Project, lock: Lock, image: Image, compression: Co
     recorded = lock.environments.get(str(image.platform))
     if recorded is None:
         return
+    _require_id(project, recorded, image.platform, image.config_digest)
     place = f"{project.paths.lock}: environments.{image.platform}"
-    if recorded.image != image.config_digest:
-        raise IntegrityError(
-            f"the environment's image came out as {image.config_digest}, but the lock records {recorded.image}",
-            on=place,
-            hint="the lock was edited or made by another version of lockbuild; run `lockbuild lock --materialise`",
-        )
     if compression == "none":
         manifest, hint = recorded.manifest, "run `lockbuild lock --materialise`"
     elif compression in recorded.layers:
@@ -96,6 +92,27 @@ def require_recorded(project: Project, lock: Lock, image: Image, compression: Co
             f"the image's manifest came out as {image.manifest_digest}, but the lock records {manifest}",
             on=place,
             hint=hint,
+        )
+
+
+def require_recorded_id(project: Project, lock: Lock, environment: Environment) -> None:
+    """IntegrityError where the lock records another image ID for the environment. Takes no time: the ID follows from
+    what the lock says and from which directories are there, while manifests have the sizes of all files in them."""
+    recorded = lock.environments.get(str(environment.platform))
+    if recorded is None:
+        return
+    from lockbuild.oci.image import configuration
+
+    config = configuration(environment, labels=_labels(project, environment, lock))
+    _require_id(project, recorded, environment.platform, Digest.of(config))
+
+
+def _require_id(project: Project, recorded: LockedEnvironment, platform: Platform, found: Digest) -> None:
+    if recorded.image != found:
+        raise IntegrityError(
+            f"the environment's image came out as {found}, but the lock records {recorded.image}",
+            on=f"{project.paths.lock}: environments.{platform}",
+            hint="the lock was edited or made by another version of lockbuild; run `lockbuild lock --materialise`",
         )
 
 

@@ -120,7 +120,8 @@ def known_environments(old: Lock, new: Lock) -> dict[str, LockedEnvironment]:
     return {
         platform: image
         for platform, image in old.environments.items()
-        if _environment(old.trees, platform) == _environment(new.trees, platform)
+        if old.manifest.inputs.get("name") == new.manifest.inputs.get("name")  # the image's title
+        and _environment(old.trees, platform) == _environment(new.trees, platform)
         and old.environment_digest(Platform.parse(platform))
         == new.environment_digest(Platform.parse(platform))
     }

@@ -6,14 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from lockbuild.environment.compose import compose, in_environment
 from lockbuild.model.lock import Lock
 from lockbuild.model.lockfile import loads
+from lockbuild.model.platform import Platform
+from lockbuild.store import Store
+from lockbuild.workflow.image import require_recorded_id
 from lockbuild.workflow.lock import check_lock
-from lockbuild.workflow.project import load_project
+from lockbuild.workflow.project import load_lock, load_project
 from lockbuild.workflow.toolchains import shipped_toolchains
 from lockbuild.workflow.workspace import ProjectPaths
 
-LOCKS = Path(__file__).parents[3] / "locks"
+REPOSITORY = Path(__file__).parents[3]
+LOCKS = REPOSITORY / "locks"
+EXAMPLES = sorted(file.parent for file in (REPOSITORY / "examples").rglob("lockbuild.lock"))
 
 
 def lock(name: str) -> Lock:
@@ -27,6 +33,31 @@ def test_every_toolchain_has_a_lock_that_is_current(name: str) -> None:
     file = shipped_toolchains()[name]
     project = load_project(ProjectPaths(file.parent, toolchain=file, lock_file=LOCKS / f"{name}.lock"))
     assert check_lock(project) == []
+
+
+def test_locks_of_toolchains_record_no_image() -> None:
+    """Where one does, it belongs among the examples' images below."""
+    assert [file.name for file in LOCKS.iterdir() if lock(file.stem).environments] == []
+
+
+@pytest.mark.parametrize("directory", EXAMPLES, ids=lambda directory: directory.name)
+def test_every_example_records_the_image_that_its_trees_give(directory: Path, tmp_path: Path) -> None:
+    """Else: ``lockbuild lock --materialise --project DIRECTORY``."""
+    project = load_project(ProjectPaths(directory))
+    found = load_lock(project.paths)
+    assert check_lock(project) == []
+    assert found.environments
+    store = Store(tmp_path)
+    for platform, recorded in found.environments.items():
+        layers = []
+        for tree in in_environment(tree for tree in found.trees if str(tree.platform) in (platform, "any")):
+            assert tree.digest is not None
+            # All that an image's ID takes from a tree beside its digest: whether there are programs in it.
+            place = tmp_path / "trees" / "sha256" / tree.digest.hex / tree.mount.lstrip("/")
+            (place / "bin" if tree.name.startswith("tools.") else place).mkdir(parents=True)
+            layers.append((tree, tree.digest))
+        require_recorded_id(project, found, compose(store, Platform.parse(platform), layers))
+        assert recorded.size is not None
 
 
 def test_there_is_no_other_lock() -> None:
