@@ -17,6 +17,31 @@ class PinChange:
     new: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """What a lock had the digest of, and has not any more: how many ``trees``, and the ``images`` of which platforms.
+    ``platforms`` are those of both; trees for any are made with each."""
+
+    trees: int
+    images: tuple[str, ...]
+    platforms: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.trees or self.images)
+
+
+def unbound(old: Lock | None, new: Lock) -> Unbound:
+    """What ``new`` binds by digest no longer, though it is still there."""
+    if old is None:
+        return Unbound(0, (), ())
+    bound = {tree.id for tree in old.trees if tree.digest is not None}
+    trees = [tree for tree in new.trees if tree.digest is None and tree.id in bound]
+    there = {str(tree.platform) for tree in new.trees}
+    images = tuple(sorted((old.environments.keys() - new.environments.keys()) & there))
+    platforms = {str(tree.platform) for tree in trees if tree.platform != "any"}.union(images)
+    return Unbound(len(trees), images, tuple(sorted(platforms)))
+
+
 def pin_changes(old: Lock | None, new: Lock) -> list[PinChange]:
     """Every pin that differs, sorted by name: versions of sources, digests of trees, images, indexes."""
     before = dict(_pins(old)) if old else {}
@@ -43,6 +68,9 @@ def _pins(lock: Lock) -> Iterator[tuple[str, str]]:
             f"tree {tree.name} ({tree.platform})",
             _short(str(tree.digest)) if tree.digest else "not materialised",
         )
+    there = {str(tree.platform) for tree in lock.trees if tree.platform != "any"}
+    for platform in there - lock.environments.keys():
+        yield f"image ({platform})", "not materialised"
     for platform, environment in lock.environments.items():
         yield f"image ({platform})", _short(str(environment.image))
         for compression, layers in environment.layers.items():

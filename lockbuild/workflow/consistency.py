@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lockbuild.environment.compose import in_environment, require_composable
+from lockbuild.environment.materialise import recipe
 from lockbuild.errors import ResolveError
 from lockbuild.events import Note
+from lockbuild.model.lock import Lock
+from lockbuild.model.platform import Platform
+from lockbuild.reading import open_regular
 from lockbuild.resolve.consistency import findings
 from lockbuild.resolve.context import Resolution
 from lockbuild.workflow.project import Project
@@ -30,12 +35,20 @@ def check_consistency(workspace: Workspace, project: Project, resolved: Mapping[
         raise ResolveError(first.message + more, on=first.key, hint=first.hint)
 
 
+def check_environment(lock: Lock, platform: Platform) -> None:
+    """UsageError where what the lock has for ``platform`` cannot stand in one environment, which is known before any of
+    it is fetched: variables exported with different values, places inside one another, two ports for one place."""
+    trees = in_environment(tree for tree in lock.trees if tree.platform in (platform, "any"))
+    # Only ports that others bring along are compared by what they are made from, and those have sources.
+    require_composable([(tree, recipe(tree, lock.sources_of(tree))) for tree in trees])
+
+
 def _listings(project: Project) -> dict[str, str]:
     """The beginning of the CMakeLists.txt at the top of each target's source."""
     found = {}
     for name, target in project.manifest.project.targets.items():
         try:
-            with (project.paths.directory / target.source / "CMakeLists.txt").open("rb") as file:
+            with open_regular(project.paths.directory / target.source / "CMakeLists.txt") as file:
                 found[name] = file.read(_LIMIT).decode("utf-8", "replace")
         except OSError:
             continue

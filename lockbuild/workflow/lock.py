@@ -7,6 +7,7 @@ and with it what depends on it. A platform that is new gets trees of its own bes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import StaleLockError, UsageError
@@ -16,7 +17,7 @@ from lockbuild.model.lockfile import canonical, dumps
 from lockbuild.model.manifest import Manifest
 from lockbuild.model.platform import Platform
 from lockbuild.model.read import has_conflict
-from lockbuild.workflow.consistency import check_consistency
+from lockbuild.workflow.consistency import check_consistency, check_environment
 from lockbuild.workflow.image import recorded_environment
 from lockbuild.workflow.parts import (
     Parts,
@@ -43,6 +44,17 @@ from lockbuild.workflow.workspace import Workspace
 
 if TYPE_CHECKING:
     from lockbuild.oci.encoders import Compression
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedLock:
+    """The lock as it was (None where there was none) and as it is to be. ``changed`` is whether the file's bytes are
+    others than they were, which they may be though no pin changed: it had a merge conflict, or was made from other
+    keys that come to the same."""
+
+    old: Lock | None
+    new: Lock
+    changed: bool
 
 
 def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -> tuple[Lock | None, Lock]:
@@ -79,6 +91,8 @@ def resolve_lock(workspace: Workspace, project: Project, options: LockOptions) -
     )
     if before is not None:
         lock = lock.model_copy(update={"environments": known_environments(before, lock)})
+    for platform in platforms:
+        check_environment(lock, platform)
     return old, canonical(lock)
 
 
@@ -155,23 +169,24 @@ def update_lock(
     dry_run: bool = False,
     platforms: Sequence[Platform] = (),
     compressions: Sequence[Compression] = (),
-) -> tuple[Lock | None, Lock]:
-    """Resolve, materialise for ``platforms``, and write the lock unless ``dry_run``; the old and the new lock.
+) -> UpdatedLock:
+    """Resolve, materialise for ``platforms``, and write the lock unless ``dry_run``.
 
     What is materialised gets the image's manifest with the layers in each of ``compressions``, and in those that the
     old lock has it in.
     """
     old, new = resolve_lock(workspace, project, options)
     for platform in platforms:
+        environments = {key: image for key, image in new.environments.items() if key != str(platform)}
+        new = new.model_copy(update={"environments": environments})  # the image is what comes out now
         synced = sync(workspace, project, new, platform, load=False)
         new = canonical(materialised(new, synced))
         before = None if old is None else old.environments.get(str(platform))
         wanted = sorted({*compressions, *(before.layers if before is not None else ())})
         image = recorded_environment(workspace, project, new, synced.environment, wanted)
         new = new.model_copy(update={"environments": {**new.environments, str(platform): image}})
-    if not dry_run:
-        write_lock(project.paths, new)
-    return old, new
+    changed = read_text(project.paths.lock) != dumps(new) if dry_run else write_lock(project.paths, new)
+    return UpdatedLock(old, new, changed=changed)
 
 
 def check_lock(project: Project) -> list[KeyChange]:

@@ -89,8 +89,6 @@ def test_claims_of_a_toolchain_stand_in_its_lock(world: TinyWorld, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--toolchain", "emscripten-debian"), "--toolchain goes with -o"),
-        (("-o", "x.lock"), "--toolchain goes with -o"),
         (("--toolchain", "emscripten-debain", "-o", "x.lock"), "did you mean 'emscripten-debian'?"),
         (("--toolchain", "./nothing.toml", "-o", "x.lock"), "there is no file './nothing.toml'"),
     ],

@@ -8,16 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockbuild.amounts import amount, count
 from lockbuild.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from lockbuild.cli.call import Call
     from lockbuild.cli.grammar import Commands
     from lockbuild.cli.result import Printer
-    from lockbuild.model.lock import Lock
     from lockbuild.oci.encoders import Compression
-    from lockbuild.workflow.changes import PinChange
-    from lockbuild.workflow.project import KeyChange, Project
+    from lockbuild.workflow.changes import PinChange, Unbound
+    from lockbuild.workflow.lock import UpdatedLock
+    from lockbuild.workflow.project import KeyChange
     from lockbuild.workflow.workspace import ProjectPaths
 
 _AGE = re.compile(r"([1-9][0-9]{0,4})([hdw])")
@@ -69,11 +70,11 @@ def define(commands: Commands) -> None:
 
 def run(call: Call) -> ExitStatus:
     """Run it; the exit status."""
+    _require_sense(call.arguments)
     paths = _lock_paths(call)
     if call.arguments.check:
         return _check(call, paths)
-    compressions = _compressions(call.arguments.compression, materialise=call.arguments.materialise)
-    from lockbuild.workflow.changes import pin_changes
+    compressions = _compressions(call.arguments.compression)
     from lockbuild.workflow.lock import update_lock
     from lockbuild.workflow.project import load_project
     from lockbuild.workflow.resolving import LockOptions
@@ -87,7 +88,7 @@ def run(call: Call) -> ExitStatus:
         not_after=None if call.arguments.min_age is None else call.workspace.now - call.arguments.min_age,
     )
     made = (platforms or [call.workspace.platform]) if call.arguments.materialise else []
-    old, new = update_lock(
+    updated = update_lock(
         call.workspace,
         project,
         options,
@@ -96,16 +97,58 @@ def run(call: Call) -> ExitStatus:
         compressions=compressions,
     )
     call.progress.close()
-    _print_changes(call.printer, project, pin_changes(old, new), new, written=not call.arguments.dry_run)
+    _print_updated(call, paths, updated)
     return ExitStatus.OK
 
 
-def _compressions(text: str | None, *, materialise: bool) -> list[Compression]:
+_NOT_WITH_CHECK = (
+    "--materialise",
+    "--platform",
+    "--compression",
+    "--upgrade",
+    "--dry-run",
+    "--min-age",
+    "--allow-expired",
+)
+"""What says how to make a lock, or what to do with it."""
+
+
+def _require_sense(arguments: argparse.Namespace) -> None:
+    """UsageError where an option would do nothing beside the others, or misses the one that it goes with."""
+
+    def given(option: str) -> bool:
+        value = getattr(arguments, option.removeprefix("--").replace("-", "_"))
+        return value is not None and value is not False
+
+    if arguments.check and (others := [option for option in _NOT_WITH_CHECK if given(option)]):
+        raise UsageError(
+            f"--check makes no lock, so it does not go with {', '.join(others)}",
+            hint="`lockbuild lock --dry-run` says what locking would change"
+            if "--dry-run" not in others
+            else "leave one of both out: --check compares the lock with the manifest, --dry-run resolves",
+        )
+    if given("--compression") and not arguments.materialise:
+        raise UsageError("--compression goes with --materialise, which makes the layers")
+    if arguments.output is not None and arguments.toolchain is None:
+        raise UsageError(
+            "-o goes with --toolchain: the lock of a project stands beside its manifest",
+            hint="lock a toolchain by itself with --toolchain NAME -o FILE, or leave -o out",
+        )
+    if arguments.toolchain is not None and arguments.output is None:
+        raise UsageError(
+            "--toolchain needs -o FILE: a toolchain that is locked by itself has no place of its own for its lock"
+        )
+    if arguments.toolchain is not None and arguments.project is not None:
+        raise UsageError(
+            "--toolchain locks a toolchain without a project, so --project does not go with it",
+            hint="a project names its toolchain in its manifest; leave one of both out",
+        )
+
+
+def _compressions(text: str | None) -> list[Compression]:
     """What --compression names."""
     if text is None:
         return []
-    if not materialise:
-        raise UsageError("--compression goes with --materialise, which makes the layers")
     from lockbuild.oci.encoders import compression_of
 
     return [compression for part in text.split(",") if (compression := compression_of(part)) != "none"]
@@ -113,10 +156,6 @@ def _compressions(text: str | None, *, materialise: bool) -> list[Compression]:
 
 def _lock_paths(call: Call) -> ProjectPaths:
     """Those of the project, or those of a toolchain that is locked by itself."""
-    if (call.arguments.toolchain is None) != (call.arguments.output is None):
-        raise UsageError(
-            "--toolchain goes with -o: a toolchain that is locked by itself needs a file for its lock"
-        )
     if call.arguments.toolchain is None:
         return call.paths()
     from lockbuild.workflow.toolchains import toolchain_file
@@ -146,25 +185,42 @@ def _check(call: Call, paths: ProjectPaths) -> ExitStatus:
     return ExitStatus.DIFFERENT if changes else ExitStatus.OK
 
 
-def _print_changes(
-    printer: Printer, project: Project, changes: list[PinChange], lock: Lock, *, written: bool
-) -> None:
-    """What locking changed, as a table of old -> new."""
+def _print_updated(call: Call, paths: ProjectPaths, updated: UpdatedLock) -> None:
+    """What locking changed, as a table of old -> new; whether the file was written; what it binds no longer."""
+    from lockbuild.workflow.changes import pin_changes, unbound
+
+    changes, loose = pin_changes(updated.old, updated.new), unbound(updated.old, updated.new)
+    dry_run = call.arguments.dry_run
     value = {
-        "lock": str(project.paths.lock),
-        "written": written,
+        "lock": str(paths.lock),
+        "written": updated.changed and not dry_run,
         "changes": [{"name": c.name, "old": c.old, "new": c.new} for c in changes],
+        "unbound": {"trees": loose.trees, "images": list(loose.images)},
     }
+    done = f"{'would write' if dry_run else 'wrote'} {paths.lock.name}"
     if not changes:
-        printer.say(value, f"{project.paths.lock.name}: no pin changes", reassurance=True)
+        text = f"{done}: no pin changes" if updated.changed else f"{paths.lock.name}: no pin changes"
+        call.printer.say(value, text, reassurance=True)
         return
-    added = [change for change in changes if change.old is None]
-    shown = changes if len(added) < len(changes) or len(changes) <= 20 else []
-    lines = _table([(c.name, c.old or "-", c.new or "-") for c in shown])
-    done = "wrote" if written else "would write"
-    megabytes = sum(source.size or 0 for source in lock.sources) / 1e6
-    summary = f"{done} {project.paths.lock.name}: {len(lock.sources)} sources, {megabytes:.0f} MB"
-    printer.say(value, "\n".join([*lines, summary]))
+    size = sum(source.size or 0 for source in updated.new.sources)
+    lines = [*_table(changes), f"{done}: {count(len(updated.new.sources), 'source')}, {amount(size)}"]
+    if loose:
+        lines.append(_unbound_text(loose, str(call.workspace.platform), dry_run=dry_run))
+    call.printer.say(value, "\n".join(lines))
+
+
+def _unbound_text(loose: Unbound, here: str, *, dry_run: bool) -> str:
+    """That a lock binds less than it did, and what helps."""
+    count, images = loose.trees, len(loose.images)
+    what = [f"{count} tree{'s' if count > 1 else ''}"] if count else []
+    if images:
+        what.append("the image" if images == 1 else f"{images} images")
+    many = "are" if count + images > 1 else "is"
+    be = f"{'would' if dry_run else many} no longer{' be' if dry_run else ''}"
+    others = loose.platforms and list(loose.platforms) != [here]
+    options = "".join(f" --platform {platform}" for platform in loose.platforms) if others else ""
+    them = "them" if count + images > 1 else "it"
+    return f"{' and '.join(what)} {be} bound by digest; `lockbuild lock --materialise{options}` binds {them} again"
 
 
 def _print_check(printer: Printer, paths: ProjectPaths, changes: list[KeyChange]) -> None:
@@ -180,9 +236,11 @@ def _print_check(printer: Printer, paths: ProjectPaths, changes: list[KeyChange]
     printer.say(value, f"{paths.lock.name} does not belong to the manifest; changed:{lines}")
 
 
-def _table(rows: list[tuple[str, str, str]]) -> list[str]:
-    if not rows:
+def _table(changes: list[PinChange]) -> list[str]:
+    """A line a change; none where that would only be a long list of what is new."""
+    if len(changes) > 20 and all(change.old is None for change in changes):
         return []
+    rows = [(change.name, change.old or "(new)", change.new or "(gone)") for change in changes]
     name = max(len(row[0]) for row in rows)
     old = max(len(row[1]) for row in rows)
     return [f"  {row[0]:<{name}}  {row[1]:<{old}}  ->  {row[2]}" for row in rows]
