@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lockbuild
-from lockbuild.cli.grammar import Commands
+from lockbuild.cli.grammar import Commands, Parser
 from lockbuild.cli.verbs import VERBS
 
 _STATUSES = """\
@@ -16,6 +16,7 @@ exit status:
   1 a difference, a stale lock  5 bytes did not match their digest
   2 usage, invalid file         6 the build failed
   3 nothing recorded            7 no usable sandbox or engine
+  70 a fault in lockbuild       130 interrupted
 """
 
 
@@ -66,7 +67,7 @@ def _common() -> argparse.ArgumentParser:
 def new_parser() -> argparse.ArgumentParser:
     """The whole grammar."""
     common = _common()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="lockbuild",
         description="Make WebAssembly/WebGPU builds a pure function of a lock file.",
         epilog=_STATUSES,
