@@ -55,7 +55,7 @@ class FileComparison:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All outputs of a target against the lock. ``stale_input`` is the recorded input digest where it is
-    not the one just built from.
+    not ``input``, the one just built from.
 
     ``claimed_by`` says who published the outputs, where they are compared with that and not with a record of
     lockbuild; then only the files that are claimed are compared. A comparison that is not ``decisive`` is shown and
@@ -65,6 +65,7 @@ class Comparison:
     target: str
     files: tuple[FileComparison, ...]
     stale_input: Digest | None = None
+    input: Digest | None = None
     claimed_by: str | None = None
     decisive: bool = True
 

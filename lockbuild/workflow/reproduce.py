@@ -95,7 +95,7 @@ def check_hash(
 
 
 def _with_record(workspace: Workspace, target: str, recorded: RecordedOutputs, built: Built) -> Comparison:
-    return compare(
+    comparison = compare(
         target,
         _files(recorded.files),
         built.outcome.files,
@@ -103,6 +103,7 @@ def _with_record(workspace: Workspace, target: str, recorded: RecordedOutputs, b
         found_directory=built.directory,
         stale_input=recorded.input if recorded.input != built.outcome.input else None,
     )
+    return replace(comparison, input=built.outcome.input)
 
 
 def _with_claim(

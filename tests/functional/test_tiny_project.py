@@ -153,6 +153,9 @@ def test_a_changed_step_needs_no_new_lock_but_makes_the_record_stale(recorded: T
     result = recorded.run("reproduce", "--check-hash", "--json").value["targets"][0]
     assert result["same"]
     assert result["stale_input"] is not None
+    told = recorded.run("reproduce", "--check-hash").out
+    assert f"changed since the record was made: {result['stale_input']} -> {result['input']}\n" in told
+    assert result["input"] == recorded.run("build", "--json").value["targets"][0]["input"]
 
 
 def test_locking_again_keeps_what_need_not_change(recorded: TinyWorld) -> None:

@@ -76,8 +76,9 @@ def _print_compared(printer: Printer, comparisons: Iterable[Comparison], *, with
             lines.extend(_comparison_lines(file, expected))
         if comparison.stale_input is not None:
             lines.append(
-                f"  the inputs are not those that the record was made from ({comparison.stale_input}); "
-                "`lockbuild reproduce --record` records anew"
+                f"  the inputs changed since the record was made: {comparison.stale_input} -> {comparison.input}\n"
+                "    source, locked trees, variables or steps: a record has only the digest of them all, so compare "
+                "with the commit that recorded it; `lockbuild reproduce --record` records anew"
             )
     printer.say({"targets": values}, "\n".join(lines))
 
@@ -90,6 +91,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "claimed_by": comparison.claimed_by,
         "decisive": comparison.decisive,
         "stale_input": None if comparison.stale_input is None else str(comparison.stale_input),
+        "input": None if comparison.input is None else str(comparison.input),
         "files": [
             {
                 "path": file.path,
