@@ -36,7 +36,8 @@ class Mirror(Section):
     """What to put in the place of ``prefix``, tried in order. The original place is tried only if it is listed."""
     by_digest: Annotated[Url, AfterValidator(_template)] | None = None
     """Where a file is by the hexadecimal digest of its bytes, with ``{sha256}`` or ``{sha512}`` in its place. Tried
-    before any other place."""
+    before any other place. Derived trees that the lock records are asked for, too: a tree's digest is that of its
+    canonical tar."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Mirror:
