@@ -78,5 +78,7 @@ def open_bundle(file: Path) -> BinaryIO:
     try:
         return open_regular(file, buffering=0)
     except OSError as error:
-        hint = "give a bundle out of a pipe on standard input, as `-`" if error.errno == errno.EINVAL else None
+        hint = (
+            "give a bundle out of a pipe on standard input, as `-`" if error.errno == errno.EINVAL else None
+        )
         raise UsageError(f"the bundle cannot be opened: {error.strerror}", on=str(file), hint=hint) from None
