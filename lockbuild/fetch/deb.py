@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places
 from lockbuild.model.lock import Source, Suite
 
 HINT = (
@@ -32,9 +32,9 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
             yield f"{snapshot_url(service, timestamp)}/{path}"
 
 
-def expectation(source: Source, places: Places) -> str:
-    """For people: where the file would come from."""
-    return f"a Debian mirror, {source.path}"
+def expectation(source: Source, places: Places) -> Expectation:
+    """Where the file would come from."""
+    return Expectation("a Debian mirror", source.path or source.purl)
 
 
 def timestamps_of(suites: Iterable[Suite]) -> dict[str, tuple[str, ...]]:

@@ -62,13 +62,14 @@ class Downloader:
                 origin = urlsplit(url)[:2]
                 try:
                     if origin in self._silent:
-                        raise self._silent[origin]
+                        known = self._silent[origin]
+                        raise UnreachableError(known.what, on=redact(url), hint=known.hint)
                     self._from(url, source, progress)
                 except (TransferError, IntegrityError) as error:
                     self._transfers.check()
                     failures.append(error)
                     if type(error) is UnreachableError:
-                        self._silent[origin] = UnreachableError(error.what, on=redact(url), hint=error.hint)
+                        self._silent[origin] = error
                 else:
                     return None
         except TransferError as error:  # from the candidates: an index that cannot be read

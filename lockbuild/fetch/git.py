@@ -16,7 +16,7 @@ from lockbuild.archive import links
 from lockbuild.archive.tarstream import CanonicalTar
 from lockbuild.config.urls import redact
 from lockbuild.errors import FetchError, IntegrityError
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
 from lockbuild.transport.failures import MalformedError, NotFoundError, TooLargeError
@@ -41,10 +41,10 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
     return iter(())
 
 
-def expectation(source: Source, places: Places) -> str:
-    """For people: where the commit would come from."""
+def expectation(source: Source, places: Places) -> Expectation:
+    """Where the commit would come from."""
     where = " or ".join(redact(place) for place in places.config.places(source.url or source.purl))
-    return f"{where}, commit {source.commit}"
+    return Expectation(where, f"commit {source.commit}")
 
 
 def fetch(source: Source, store: Store, repositories: GitRepositories, places: Places) -> Digest:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from lockbuild.config.urls import redact
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places, expected_at
 from lockbuild.model.lock import Source
 
 HINT = "check the registry (npm's configuration, or [npm] registry in lockbuild's config.toml)"
@@ -22,9 +21,11 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
         yield f"{registry}/{quote(source.path, safe='/@~+!')}"
 
 
-def expectation(source: Source, places: Places) -> str:
-    """For people: where the file would come from."""
-    return redact(source.url) if source.url is not None else f"an npm registry, {source.path}"
+def expectation(source: Source, places: Places) -> Expectation:
+    """Where the file would come from."""
+    if source.url is not None:
+        return expected_at([source.url])
+    return Expectation("an npm registry", source.path or source.purl)
 
 
 def _package(path: str) -> str:

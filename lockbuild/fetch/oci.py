@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import IntegrityError
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places
 from lockbuild.model.lock import Source
 from lockbuild.model.reference import Reference
 
@@ -27,10 +27,10 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
     return iter(())
 
 
-def expectation(source: Source, places: Places) -> str:
-    """For people: where it would come from."""
+def expectation(source: Source, places: Places) -> Expectation:
+    """Where it would come from."""
     reference = reference_of(source)
-    return f"the registry {reference.registry}, {reference.repository}@{reference.digest}"
+    return Expectation(f"the registry {reference.registry}", f"{reference.repository}@{reference.digest}")
 
 
 def fetch(source: Source, store: Store, registries: Registries, transfers: Transfers) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lockbuild.errors import FetchError
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places
 from lockbuild.model.lock import Source
 from lockbuild.transport.failures import OfflineError
 
@@ -37,6 +37,6 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
         raise failure
 
 
-def expectation(source: Source, places: Places) -> str:
-    """For people: where the file would come from."""
-    return f"a Python package index, {source.path}"
+def expectation(source: Source, places: Places) -> Expectation:
+    """Where the file would come from."""
+    return Expectation("a Python package index", source.path or source.purl)

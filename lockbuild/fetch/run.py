@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING
 
 from lockbuild.config import Config
 from lockbuild.config.urls import redact
-from lockbuild.errors import FetchError, IntegrityError, LockbuildError
+from lockbuild.errors import FetchError, IntegrityError
 from lockbuild.events import Finished, Reporter, Started
 from lockbuild.fetch import deb, git, npm, oci, pypi, url
 from lockbuild.fetch.download import Downloader, Failure
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places
 from lockbuild.fetch.progress import OVERALL, FileProgress
+from lockbuild.fetch.verdict import Failed, absent, failed, untried, verdict
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source
 from lockbuild.transport.failures import (
-    BrokenTransferError,
-    NotFoundError,
-    OfflineError,
     TransferError,
-    UnavailableError,
     UnreachableError,
 )
 from lockbuild.transport.transfers import StoppedError, Transfers
@@ -68,7 +65,9 @@ class Run:
         # The largest first: so no thread is left alone with it at the end.
         self._waiting = deque(sorted(missing, key=lambda source: -(source.size or 1 << 62)))
         self._connections = config.network.connections
-        self._failures: dict[Digest, LockbuildError] = {}
+        self._failures: dict[Digest, Failed] = {}
+        self._fetched: set[Digest] = set()
+        self._storage: list[FetchError] = []
         self._broken: list[BaseException] = []
         self._hopeless = threading.Event()
         self._ended = threading.Semaphore(0)
@@ -104,8 +103,11 @@ class Run:
             self._report(Finished(OVERALL))
         if self._broken:
             raise self._broken[0]
+        wrong = any(isinstance(each.error, IntegrityError) for each in self._failures.values())
+        if self._storage and not wrong:
+            raise self._storage[0]
         if self._failures:
-            raise self._summary()
+            raise verdict(list(self._failed()), self._report)
 
     def _work(self) -> None:
         try:
@@ -132,12 +134,14 @@ class Run:
             elif failures is not None and source.purl.startswith("pkg:oci/"):
                 failures = self._from_registry(source, failures, progress)
         except FetchError as error:  # the disk's: no other source will fare better
-            self._failures[source.identity] = error
+            self._storage.append(error)
             self._hopeless.set()
             return
         finally:
             progress.finish()
-        if failures is not None:
+        if failures is None:
+            self._fetched.add(source.identity)
+        else:
             self._failures[source.identity] = self._verdict(source, failures)
             if failures and all(isinstance(failure, UnreachableError) for failure in failures):
                 self._hopeless.set()  # each further source would wait for the same silence
@@ -177,53 +181,27 @@ class Run:
         progress.at(source.size or 0, exactly=True)
         return None
 
-    def _verdict(self, source: Source, failures: list[Failure]) -> LockbuildError:
-        """One error for a source from what each place did wrong: wrong bytes weigh most."""
-        keeper = _keeper(source)
-        wrong = [failure for failure in failures if isinstance(failure, IntegrityError)]
-        if len(failures) == 1 and wrong:
-            return wrong[0]
-        if self._http.offline and not wrong:
-            places = [redact(place) for place in self._by_digest(source)]
-            where = " or ".join([*places, keeper.expectation(source, self._places)])
-            return OfflineError(f"would come from {where}", on=source.purl)
-        tried = "; ".join(f"{failure.on}: {failure.what}" for failure in failures)
-        hints = [failure.hint for failure in failures if failure.hint]
-        if wrong:
-            hint = "; ".join(dict.fromkeys(hints)) or None
-            return IntegrityError(f"no place has what was locked ({tried})", on=source.purl, hint=hint)
-        gone = [failure for failure in failures if isinstance(failure, NotFoundError)]
-        if not failures or isinstance(failures[0], NotFoundError):
-            hints.append(keeper.HINT)  # the place that should have it; those of old states come after it
-        elif any(isinstance(failure, UnavailableError | BrokenTransferError) for failure in failures):
-            hints.append("try again later; what has come is kept")
-        if len(gone) == len(failures):
-            what = f"no place has it any more ({tried})" if tried else "no place is known to have it"
-        else:
-            what = f"could not be fetched ({tried})"
-        return FetchError(what, on=source.purl, hint="; ".join(dict.fromkeys(hints)) or None)
+    def _expectation(self, source: Source) -> Expectation:
+        """Where it should be: what goes by the digest as the template that it is."""
+        known: Expectation = _keeper(source).expectation(source, self._places)
+        templates = [mirror.by_digest for mirror in self._config.mirrors if mirror.by_digest is not None]
+        if not templates or not self._by_digest(source):
+            return known
+        return Expectation(" or ".join([*map(redact, templates), known.place]), known.item)
 
-    def _summary(self) -> LockbuildError:
-        """One error for the run, in the lock's order."""
-        errors = [
-            self._failures[source.identity] for source in self._missing if source.identity in self._failures
-        ]
-        wrong: list[LockbuildError] = [error for error in errors if isinstance(error, IntegrityError)]
-        errors = wrong or errors
-        hints = dict.fromkeys(error.hint for error in errors if error.hint)
-        hint = "; ".join(hints) or None
-        if all(isinstance(error, OfflineError) for error in errors):
-            size = len(errors)
-            what = f"{size} source{'s are' if size != 1 else ' is'} not in the store, and the network must not be used"
-            return OfflineError(
-                what + "".join(f"\n  {error.on} {error.what}" for error in errors),
-                hint="run once without --offline, or load a bundle of this lock (`lockbuild bundle load`)",
-            )
-        if len(errors) == 1:
-            return errors[0]
-        lines = "".join(f"\n  {error.on}: {error.what}" for error in errors)
-        kind = IntegrityError if wrong else FetchError
-        return kind(f"{len(errors)} sources could not be fetched{lines}", hint=hint)
+    def _verdict(self, source: Source, failures: list[Failure]) -> Failed:
+        expectation = self._expectation(source)
+        if self._http.offline and not any(isinstance(failure, IntegrityError) for failure in failures):
+            return absent(source, expectation)
+        return failed(source, expectation, failures, _keeper(source).HINT)
+
+    def _failed(self) -> Iterator[Failed]:
+        """What is not there, in the lock's order."""
+        for source in self._missing:
+            if source.identity in self._failures:
+                yield self._failures[source.identity]
+            elif source.identity not in self._fetched:
+                yield untried(source, self._expectation(source))
 
 
 def _keeper(source: Source) -> ModuleType:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lockbuild.config.urls import redact
-from lockbuild.fetch.places import Places
+from lockbuild.fetch.places import Expectation, Places, expected_at
 from lockbuild.model.lock import Source
 
 HINT = "correct the URL in the manifest and lock again"
@@ -18,8 +17,8 @@ def candidates(source: Source, places: Places) -> Iterator[str]:
         yield source.url
 
 
-def expectation(source: Source, places: Places) -> str:
-    """For people: where the file would come from."""
+def expectation(source: Source, places: Places) -> Expectation:
+    """Where the file would come from."""
     if source.url is None:
-        return source.purl
-    return " or ".join(redact(place) for place in places.config.places(source.url))
+        return Expectation("a place that the lock does not name", source.purl)
+    return expected_at(places.config.places(source.url))

@@ -201,8 +201,9 @@ def test_all_that_vanished_is_told_at_once(download: Download) -> None:
         del download.world.server.files[path]
     said = download.sync(status=4)
     assert "error: 2 sources could not be fetched" in said
-    assert "\n  pkg:deb/debian/busybox@1.0?" in said
-    assert f"\n  {PURL}: no place has it any more" in said
+    assert said.count("no place has it any more") == 1
+    assert "\n    pool/main/b/busybox/busybox_1.0_" in said
+    assert f"\n    {download.path.partition('/debian/')[2]} (" in said
     assert said.count("hint: ") == 1
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from lockbuild.config import Config
 from lockbuild.errors import FetchError, IntegrityError
-from lockbuild.events import Advanced, Event, Finished, Started
+from lockbuild.events import Advanced, Event, Finished, Note, Started
 from lockbuild.fetch import Fetcher
 from lockbuild.model.digest import Digest
 from lockbuild.model.lock import Source, Suite
@@ -245,8 +245,8 @@ def test_a_vanished_package_says_what_to_do(bench: Bench) -> None:
         bench.fetch(deb(), deb(OTHER, name="bar"))
     text = str(caught.value)
     assert caught.value.status == 4
-    assert "pkg:deb/debian/foo@1.0" in text
-    assert "pkg:deb/debian/bar@1.0" in text
+    assert "pool/foo.deb" in text
+    assert "pool/bar.deb" in text
     assert "it has left the mirror" in text
     assert "snapshot" in text
     assert "lockbuild lock --upgrade" in text
@@ -296,9 +296,40 @@ def test_no_mirror_answers(bench: Bench) -> None:
         dead = gone.url
     sources = [deb(b"%d" % number, name=f"n{number}") for number in range(100)]
     began = time.monotonic()
-    with pytest.raises(FetchError, match="refused"):
+    with pytest.raises(FetchError, match="refused") as caught:
         bench.fetch(*sources, mirrors=[dead], retries=1)
     assert time.monotonic() - began < 3, "the rest is not tried when nobody answers"
+    text = str(caught.value)
+    assert text.startswith("100 sources could not be fetched\n")
+    assert text.count(dead) == 1
+    assert "  not tried, since no place answered before:\n    pool/n" in text
+    assert "more (--verbose lists them)\n" in text
+    assert len(text.splitlines()) < 30
+    assert len(caught.value.sources) == 100
+
+
+def test_hundreds_that_are_gone_are_told_shortly(bench: Bench) -> None:
+    sources = [deb(b"%d" % number, name=f"n{number}") for number in range(100)]
+    with pytest.raises(FetchError) as caught:
+        bench.fetch(*sources)
+    lines = str(caught.value).splitlines()
+    answers = [f"{server.url}: the server answers 404 Not Found" for server in (bench.one, bench.two)]
+    assert lines[:3] == [
+        "100 sources could not be fetched",
+        f"  no place has it any more ({'; '.join(answers)}):",
+        f"    {sources[0].path} ({sources[0].size} bytes)",
+    ]
+    assert lines[12:14] == [
+        "    … and 90 more (--verbose lists them)",
+        f"  in all 100 files, {sum(source.size or 0 for source in sources)} bytes",
+    ]
+    assert [each.purl for each in caught.value.sources] == [source.purl for source in sources]
+    heard = [event.message for event in bench.events if isinstance(event, Note) and event.level == "debug"]
+    for source in sources:
+        assert any(
+            f"{source.purl}: no place has it any more ({bench.one.url}/{source.path}: " in note
+            for note in heard
+        )
 
 
 def test_offline_names_all_that_is_missing_at_once(bench: Bench, tmp_path: Path) -> None:
@@ -317,9 +348,12 @@ def test_offline_names_all_that_is_missing_at_once(bench: Bench, tmp_path: Path)
     assert time.process_time() - began < 1
     text = str(caught.value)
     assert "201 sources are not in the store" in text
-    assert all(source.purl in text for source in sources)
-    assert "pool/n17.deb" in text
-    assert "http://h.test/z?token=***" in text
+    assert all(f"    {source.path} ({source.size:,} bytes)\n" in text for source in sources)
+    assert text.count("would come from a Debian mirror") == 1
+    assert "  would come from http://h.test/z?token=***\n" in text
+    size = sum(source.size or 0 for source in sources)
+    assert f"in all 201 files, {size:,} bytes and the 1 whose size the lock does not know\nhint: " in text
+    assert {each.purl for each in caught.value.sources} == {each.purl for each in [*sources, archive]}
     assert "pw" not in text
     assert not bench.one.requests
     assert content(bench, here) == OTHER, "a local mirror is no network"

@@ -324,7 +324,7 @@ def test_offline_names_everything_that_is_missing_at_once(
     assert time.process_time() - began < 1
     text = str(caught.value)
     assert "5 sources are not in the store" in text
-    assert f"would come from {bench.two.url}/cas/{{sha256}} or {bench.one.url}: /m/sdk.tar" in text
+    assert f"would come from {bench.two.url}/cas/{{sha256}} or {bench.one.url}/m/sdk.tar" in text
     assert f"{bench.one.url}/m/sdk.git: commit {'a' * 40}" in text
     assert "would come from an npm registry: a/-/a-1.tgz" in text
     assert f"{bench.two.url}/cas/{{sha256}} or a Debian mirror: pool/a.deb" in text
@@ -419,7 +419,7 @@ def test_a_store_that_is_lost_comes_back_by_digest_alone(world: TinyWorld, tmp_p
     (cas / Digest.of(data).hex).unlink()
     failed = world.run("sync", "--offline", store=tmp_path / "third", status=4)
     assert "1 source is not in the store" in failed.err
-    assert f"{cas.as_uri()}/{Digest.of(data).hex} or {CANONICAL}/sdk.tar" in failed.err
+    assert f"would come from {cas.as_uri()}/{{sha256}} or {CANONICAL}/sdk.tar" in failed.err
 
 
 # Derived trees
@@ -606,7 +606,7 @@ def test_materialising_writes_the_sha256_of_what_a_sha512_binds(world: TinyWorld
         failed = world.run("sync", "--offline", store=tmp_path / "third", status=4)
         assert time.monotonic() - began < 20
         assert "would come from an npm registry: a/-/a-1.0.0.tgz" in failed.err
-        assert "pkg:deb/debian/busybox" in failed.err
+        assert "pool/main/b/busybox/busybox_1.0_" in failed.err
 
         world.run("lock", "--materialise")
         assert source()["sha256"] == str(Digest.of(data))

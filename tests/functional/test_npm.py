@@ -138,9 +138,8 @@ def test_what_is_missing_is_named_offline(served: TinyWorld) -> None:
     )
     served.run("lock")
     failed = served.run("sync", "--offline", status=4)
-    assert (
-        "pkg:npm/%40corp/odd@2.1.0 would come from an npm registry, @corp/odd/-/odd-2.1.0.tgz" in failed.err
-    )
+    assert "would come from an npm registry:" in failed.err
+    assert " @corp/odd/-/odd-2.1.0.tgz" in failed.err
 
 
 @pytest.mark.network
