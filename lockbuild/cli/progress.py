@@ -35,6 +35,8 @@ class Progress:
         self._terminal = sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
         self._bars: Bars | None = None
         self._rows: dict[str, TaskID] = {}
+        # Several requests read one suite: what is to be said of it is said once.
+        self._warned: set[str] = set()
         self._plain: dict[str, _PlainTask] = {}
         self._output: Callable[[bytes], None] | None = None if quiet else _to_stderr
 
@@ -82,6 +84,10 @@ class Progress:
     def _note(self, message: str, level: str) -> None:
         if (self._quiet and level != "warning") or (level == "debug" and not self._verbose):
             return
+        if level == "warning":
+            if message in self._warned:
+                return
+            self._warned.add(message)
         text = plain(f"warning: {message}" if level == "warning" else message)
         if self._bars is not None:
             self._bars.console.print(text, markup=False, highlight=False)

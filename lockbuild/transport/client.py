@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import requests
     from typing_extensions import Buffer
 
+_FELT = 1.0
+"""Seconds of a pause from which on people wonder whether anything happens."""
 _LONGEST_WAIT = 60.0
 """Seconds that a server may make us wait by Retry-After; for longer, the user decides."""
 
@@ -71,6 +73,7 @@ class Client:
         self._session: requests.Session | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._waited_for: set[tuple[str, ...]] = set()
 
     def close(self) -> None:
         """Close idle connections and end waits; the object is of no use afterwards."""
@@ -252,8 +255,20 @@ class Client:
             raise failure
         pause = self._first_wait * 2**attempt if wait is None else wait
         self._report(Note(f"{failure.on}: {failure.what}; trying again in {pause:.1f} s", "debug"))
+        if pause >= _FELT and self._is_new(failure):
+            more = self._network.retries - attempt
+            times = f"up to {more} times more" if more > 1 else "once more"
+            self._report(Note(f"{failure.on}: {failure.what}; trying again {times}"))
         if self._closed.wait(pause):
             raise failure
+
+    def _is_new(self, failure: FetchError) -> bool:
+        """Whether nobody was told yet that its host is waited for."""
+        host = urlsplit(failure.on or "")[:2]
+        with self._lock:
+            known = host in self._waited_for
+            self._waited_for.add(host)
+        return not known
 
     def session(self) -> requests.Session:
         """The connections, for whoever speaks another protocol over HTTP with the same trust and proxies."""

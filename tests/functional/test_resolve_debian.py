@@ -305,10 +305,14 @@ def test_an_expired_release_needs_a_decision(bench: Bench) -> None:
 
     accepted = bench.lock("tool", allow_expired=True)
     assert accepted.suites[0].expired == "accepted"
-    assert any("expired on" in warning for warning in bench.warnings)
+    assert (
+        "; accepted, because allow-expired in the request says so; the lock records it" in bench.warnings[-1]
+    )
     assert bench.lock("tool", context=bench.context(allow_expired=True)) == accepted
+    assert "because --allow-expired says so" in bench.warnings[-1]
     bench.debian["allow-expired"] = True
     assert bench.lock("tool") == accepted
+    assert "because [debian] allow-expired in lockbuild's config.toml says so" in bench.warnings[-1]
 
 
 def test_accepting_expiry_records_nothing_where_nothing_is_expired(bench: Bench) -> None:

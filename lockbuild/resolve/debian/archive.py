@@ -130,8 +130,7 @@ def _read(
         until = timestamp(release.valid_until)
         context.report(
             Note(
-                f"{on} expired on {until}; accepted, because the request, "
-                "lockbuild's configuration or apt's says so; the lock records it",
+                f"{on} expired on {until}; accepted, because {_acceptance(context)} says so; the lock records it",
                 "warning",
             )
         )
@@ -147,6 +146,20 @@ def _read(
     paths = [] if enough(suite) and not context.http.documents.recording else wanted(release)
     texts = {path: _index(directory, path, release, signed, context) for path in paths}
     return Indexes(release, suite, texts)
+
+
+def _acceptance(context: ResolveContext) -> str:
+    """Who says that an expired index is to be taken. What is said for all requests goes before one's own word."""
+    if context.allow_expired:
+        return "--allow-expired"
+    if context.config.accepts_expired():
+        own = context.config.debian.allow_expired is not None
+        return (
+            "[debian] allow-expired in lockbuild's config.toml"
+            if own
+            else "apt's configuration (Acquire::Check-Valid-Until)"
+        )
+    return "allow-expired in the request"
 
 
 def _index(directory: str, path: str, release: Release, signed: bytes, context: ResolveContext) -> bytes:

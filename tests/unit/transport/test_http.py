@@ -109,11 +109,17 @@ def test_does_not_retry_a_refusal(server: Server, http: Http, code: int) -> None
     assert len(server.paths()) == 1
 
 
-def test_waits_as_long_as_the_server_asks(server: Server, http: Http) -> None:
-    server.script["/file"] = [serve.status(429, Retry_After="1")]
+def test_waits_as_long_as_the_server_asks_and_says_so_once_a_host(server: Server) -> None:
+    server.script["/file"] = [serve.status(429, Retry_After="1")] * 2
+    events: list[Event] = []
     began = time.monotonic()
-    http.get(f"{server.url}/file", limit=1 << 20)
-    assert 0.9 < time.monotonic() - began < 20
+    with client(events=events) as http:
+        http.get(f"{server.url}/file", limit=1 << 20)
+    assert 1.9 < time.monotonic() - began < 20
+    said = [event.message for event in events if isinstance(event, Note) and event.level == "info"]
+    assert said == [
+        f"{server.url}/file: the server answers 429 Too Many Requests; trying again up to 2 times more"
+    ]
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
