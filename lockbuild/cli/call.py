@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -59,6 +60,17 @@ class Call:
                 hint="name a file or directory, by its whole path if it is called so",
             )
         return None if output is None else output.absolute()
+
+    def output_file(self) -> Path | None:
+        """The same, of a file. UsageError where its directory is not there: before work begins."""
+        output = self.output()
+        if output is not None and not output.parent.is_dir():
+            raise UsageError(
+                f"there is no directory {output.parent}",
+                on=f"-o {self.arguments.output}",
+                hint=f"make the directory (mkdir -p {shlex.quote(str(output.parent))}), or name another place",
+            )
+        return output
 
     def platforms(self) -> list[Platform]:
         """Those that --platform names."""

@@ -325,6 +325,14 @@ def _tar(stream: BinaryIO, mode: str, name: str) -> Iterator[tuple[tarfile.TarFi
             fileobj=stream, mode=mode, bufsize=_BUFFER, tarinfo=header, errors="surrogateescape"
         ) as archive:  # type: ignore[call-overload]
             yield archive, ended
+    except tarfile.ReadError as error:
+        if str(error) not in ("invalid header", "file could not be opened successfully", "empty file"):
+            raise _refusal(name, f"it is no tar, or a damaged one: {error}") from error
+        raise IntegrityError(
+            "this is no image archive: it is no tar",
+            on=name,
+            hint="name a file that `lockbuild image build` or `docker save` wrote",
+        ) from error
     except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
         raise _refusal(name, f"it is no tar, or a damaged one: {error}") from error
 

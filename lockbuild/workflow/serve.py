@@ -40,8 +40,11 @@ class Serving:
 
 
 def parse_bind(text: str) -> tuple[str, int]:
-    """``ADDR``, ``ADDR:PORT`` or ``:PORT``, ``ADDR`` being a name, an IPv4 address or an IPv6 one in brackets."""
-    match = _BIND.fullmatch(text)
+    """``ADDR``, ``ADDR:PORT``, ``:PORT`` or ``PORT``.
+
+    ``ADDR`` is a name, an IPv4 address or an IPv6 one in brackets.
+    """
+    match = _BIND.fullmatch(f":{text}" if text.isascii() and text.isdecimal() else text)
     if match is None or not text or int(match["port"] or 0) > 65535:
         raise UsageError(
             f"{text!r} is no address and port",

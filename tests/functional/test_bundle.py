@@ -317,6 +317,8 @@ def test_it_says_what_it_holds(world: TinyWorld, bundle: Path) -> None:
     assert (
         lockbuild("bundle", "inspect", "--lock", bundle).out == (world.project / "lockbuild.lock").read_text()
     )
+    lock = lockbuild("bundle", "inspect", "--lock", "--json", bundle).value
+    assert lock == {"lock": (world.project / "lockbuild.lock").read_text()}
     verified = lockbuild("bundle", "verify", bundle)
     assert verified.out == "the bundle is sound: 2 blobs, all named by its lock\n"
 
@@ -340,6 +342,14 @@ def test_usage(world: TinyWorld, tmp_path: Path) -> None:
     for arguments, said in (
         (("--platform", "linux/arm64"), "the lock is not for linux/arm64"),
         (("--since", tmp_path / "none"), "there is no such lock or bundle"),
+        (
+            ("--since", world.config),
+            f"--since {world.config}: is neither a lock nor a bundle that can be read: ",
+        ),
+        (
+            ("-o", tmp_path / "none/b"),
+            f"there is no directory {tmp_path / 'none'}\nhint: make the directory (mkdir -p ",
+        ),
         (("--split", "1K"), "a part must have at least 65,536 bytes"),
         (("--split", "x"), "'x' is no size"),
         (("--image", "--with", "sources"), "--image needs every layer"),

@@ -25,6 +25,7 @@ from lockbuild.model.lock import Lock
 from lockbuild.model.lockfile import loads
 from lockbuild.oci.layers import encode
 from lockbuild.store import Store
+from lockbuild.workflow.serve import parse_bind
 from tests.functional.test_archive_sources import tarball
 from tests.support.engine import PrivateEngine
 from tests.support.git_server import GitServer, Repository, serving_git
@@ -500,6 +501,7 @@ def test_other_machines_are_warned_of(forked: TinyWorld) -> None:
 
 def test_what_cannot_be_served(forked: TinyWorld, tmp_path: Path) -> None:
     assert "--bind" in forked.run("serve", "--bind", "nowhere:x", status=2).err
+    assert parse_bind("0") == parse_bind(":0")
     assert "cannot listen" in forked.run("serve", "--bind", "192.0.2.1:0", status=2).err
     assert "PEM files" in forked.run("serve", "--tls-cert", forked.config, status=2).err
     assert "certificate" in forked.run("serve", "--tls-key", forked.config, status=2).err

@@ -113,7 +113,7 @@ def _create(call: Call) -> ExitStatus:
         signatures=arguments.signatures,
         split=arguments.split,
     )
-    output = call.output()
+    output = call.output_file()
     assert output is not None, "the grammar requires it"
     created = create(call.workspace, project, load_lock(project.paths), options, output)
     call.progress.close()
@@ -193,7 +193,10 @@ def _inspect(call: Call) -> ExitStatus:
     found = inspect(call.arguments.files)
     call.progress.close()
     if call.arguments.lock:
-        call.printer.raw(found.lock_text)
+        if call.arguments.json:
+            call.printer.say({"lock": found.lock_text}, "")
+        else:
+            call.printer.raw(found.lock_text)
         return ExitStatus.OK
     call.printer.say(_value(found.contents), index_text(found.contents, found.lock).rstrip("\n"))
     return ExitStatus.OK

@@ -127,7 +127,7 @@ def _digests_value(image: ImageDigests) -> dict[str, Any]:
 def _build(call: Call) -> ExitStatus:
     from lockbuild.workflow.images import build_archive
 
-    output = call.output()
+    output = call.output_file()
     assert output is not None, "the grammar requires it"
     built = build_archive(
         call.workspace,

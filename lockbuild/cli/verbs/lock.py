@@ -163,7 +163,7 @@ def _lock_paths(call: Call) -> ProjectPaths:
     file = toolchain_file(call.arguments.toolchain, Path.cwd(), on=None, key="--toolchain")
     from lockbuild.workflow.workspace import ProjectPaths
 
-    return ProjectPaths(file.parent.absolute(), toolchain=file.absolute(), lock_file=call.output())
+    return ProjectPaths(file.parent.absolute(), toolchain=file.absolute(), lock_file=call.output_file())
 
 
 def _check(call: Call, paths: ProjectPaths) -> ExitStatus:

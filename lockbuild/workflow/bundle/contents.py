@@ -258,7 +258,14 @@ def base_of(file: Path, platforms: Sequence[Platform], what: With) -> Base:
     text = read_text(file)
     if text is None:
         raise UsageError("there is no such lock or bundle", on=str(file))
-    lock = loads(text, str(file))
+    try:
+        lock = loads(text, str(file))
+    except UsageError as error:
+        raise UsageError(
+            f"is neither a lock nor a bundle that can be read: {error.what}",
+            on=f"--since {file}",
+            hint=error.hint or "name the lockbuild.lock, or the bundle, that the other site has",
+        ) from None
     found = needs(lock, platforms, what)
     return Base(
         Digest.of(text.encode()),
