@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from lockbuild.config.fields import Registry, Repository, Section, Url, Urls
 from lockbuild.config.hosts import HostConfig
 from lockbuild.config.mirrors import Mirror, by_digest, places
-from lockbuild.config.urls import Origin
+from lockbuild.config.urls import Origin, origin
 
 T = TypeVar("T")
 
@@ -170,9 +171,39 @@ class Config(Section):
 
         return list(self._once("indexes", indexes))
 
+    def setting_of(self, url: str) -> str | None:
+        """For people: which setting named the place that ``url`` is below; None where none did.
+
+        Nothing is read for it: whoever has such a URL has asked for the setting already.
+        """
+        own = "lockbuild's config.toml"
+        named: list[tuple[str, Any]] = [
+            (f"[[mirrors]] in {own}", [place for mirror in self.mirrors for place in mirror.to or ()]),
+            (f"[debian] mirrors in {own}", self.debian.mirrors),
+            (f"[debian] snapshot in {own}", self.debian.snapshot),
+            (f"[pypi] indexes in {own}", self.pypi.indexes),
+            (f"[npm] registry in {own}", self.npm.registry),
+            ("apt's sources", self._answers.get("archive_mirrors")),
+            ("apt's configuration of snapshots", self._answers.get("snapshot_service")),
+            ("pip's configuration (index-url, extra-index-url)", self._answers.get("indexes")),
+            ("npm's configuration (registry)", self._answers.get("npm ")),
+        ]
+        for setting, value in named:
+            for place in [value] if isinstance(value, str) else value or ():
+                if _same_server(place, url):
+                    return setting
+        return None
+
     def _once(self, question: str, ask: Callable[[], T]) -> T:
         """What the machine's configuration says: another program has to be run for some of it."""
         if question not in self._answers:
             self._answers[question] = ask()
         answer: T = self._answers[question]
         return answer
+
+
+def _same_server(place: str, url: str) -> bool:
+    try:
+        return origin(urlsplit(place)) == origin(urlsplit(url))
+    except ValueError:
+        return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-from lockbuild.errors import ResolveError
+from lockbuild.errors import FetchError, ResolveError
 from lockbuild.model.platform import Platform
 from lockbuild.model.requests import (
     ArchiveRequest,
@@ -79,7 +79,12 @@ def resolve(
             on=name,
         )
     module = importlib.import_module(f"{__name__}.{provider}")
-    resolution: Resolution = module.resolve(name, request, platforms, context)
+    try:
+        resolution: Resolution = module.resolve(name, request, platforms, context)
+    except FetchError as error:
+        if not (error.on or "").startswith(name):
+            error.on = f"{name}: {error.on}" if error.on else name
+        raise
     return resolution
 
 

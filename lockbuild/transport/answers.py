@@ -5,6 +5,7 @@ The libraries' own messages repeat URLs with their secrets; none of their text i
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from typing import TYPE_CHECKING
@@ -81,8 +82,8 @@ def _root_cause(error: BaseException) -> BaseException:
         error = inner
 
 
-def unreachable(url: str, error: Exception) -> UnreachableError:
-    """The failure that an exception of the library is, met on a request for ``url``."""
+def unreachable(url: str, error: Exception, setting: str | None = None) -> UnreachableError:
+    """The failure that an exception of the library is, met on a request for ``url``, which ``setting`` named."""
     import ssl
 
     from requests.exceptions import ProxyError
@@ -107,7 +108,23 @@ def unreachable(url: str, error: Exception) -> UnreachableError:
         hint = _PROXY_HINT if refused[1] == "407" else None
     elif isinstance(root, OSError) and root.strerror:
         said = f"{'the proxy ' if proxy else ''}cannot be reached: {root.strerror}"
+    if proxy:
+        said += _which_proxy(url)
+    if hint is None:
+        named = f"the place is of {setting}: " if setting else ""
+        hint = f"{named}`lockbuild config show` says what is in force, `lockbuild doctor` what can be reached"
     return UnreachableError(said, on=redact(url), hint=hint)
+
+
+def _which_proxy(url: str) -> str:
+    """The variable that names the proxy for ``url``, and the proxy, without what is secret."""
+    scheme = urlsplit(url).scheme
+    for name in (f"{scheme}_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            if value := os.environ.get(variable):
+                shown = redact(value if "://" in value else f"http://{value}")
+                return f" ({variable} names {shown})"
+    return ""
 
 
 def retry_after(value: str) -> float | None:

@@ -241,7 +241,7 @@ class Client:
                     raise failure
             except (requests.RequestException, HTTPError, OSError) as error:
                 # Not all of the lower library's come through requests as its own: bad names of hosts do not.
-                failure = unreachable(url, error)
+                failure = unreachable(url, error, self._config.setting_of(url))
                 if not may_pass(error):
                     raise failure from None
             attempt += 1

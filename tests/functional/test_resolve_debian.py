@@ -417,6 +417,17 @@ def test_a_missing_index_is_a_fetch_error(bench: Bench) -> None:
         bench.lock("tool")
 
 
+def test_a_suite_that_the_mirror_has_not(bench: Bench) -> None:
+    del bench.server.files["/debian/dists/forky/InRelease"]
+    with pytest.raises(
+        FetchError, match="there is no suite 'forky' there [(]the server answers 404"
+    ) as caught:
+        bench.lock("tool")
+    assert (caught.value.on or "").startswith(f"base: {bench.server.url}/debian/dists/forky/")
+    assert "correct `suite` in the manifest" in (caught.value.hint or "")
+    assert "(this one is of [debian] mirrors in lockbuild's config.toml)" in (caught.value.hint or "")
+
+
 def test_an_index_larger_than_signed_is_not_read(bench: Bench) -> None:
     text = bench.archive.release()
     plain = bench.archive.files[PACKAGES]

@@ -24,7 +24,7 @@ from lockbuild.resolve.debian.compression import SUFFIXES, decompress
 from lockbuild.resolve.debian.release import IndexFile, Release, check_release, parse_release, timestamp
 from lockbuild.resolve.debian.signature import require, verify
 from lockbuild.transport.documents import kept_or_read
-from lockbuild.transport.failures import ABSENT_HINT
+from lockbuild.transport.failures import ABSENT_HINT, NotFoundError
 
 _LARGEST_RELEASE = 16 << 20
 _LARGEST_INDEX = 256 << 20
@@ -112,7 +112,7 @@ def _read(
     signed = kept_or_read(
         context.http.documents,
         _document(request),
-        lambda: context.http.get(f"{directory}/InRelease", limit=_LARGEST_RELEASE),
+        lambda: _signed(directory, request.suite, context),
     )
     release = parse_release(verify(signed, keyring, on=on).text, on=on)
     moment, allow = context.now, context.allow_expired or request.allow_expired
@@ -146,6 +146,20 @@ def _read(
     paths = [] if enough(suite) and not context.http.documents.recording else wanted(release)
     texts = {path: _index(directory, path, release, signed, context) for path in paths}
     return Indexes(release, suite, texts)
+
+
+def _signed(directory: str, suite: str, context: ResolveContext) -> bytes:
+    """Its signed index; NotFoundError, which says what that means, where the mirror has none."""
+    try:
+        return context.http.get(f"{directory}/InRelease", limit=_LARGEST_RELEASE)
+    except NotFoundError as error:
+        origin = context.config.setting_of(directory)
+        raise NotFoundError(
+            f"there is no suite {suite!r} there ({error.what})",
+            on=error.on,
+            hint="correct `suite` in the manifest, or name a mirror that has it"
+            + (f" (this one is of {origin})" if origin else ""),
+        ) from None
 
 
 def _acceptance(context: ResolveContext) -> str:

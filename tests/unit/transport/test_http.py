@@ -88,6 +88,23 @@ def test_retries_an_overloaded_server_and_says_so(server: Server) -> None:
     assert "503" in notes[0].message
 
 
+def test_who_does_not_answer_and_who_named_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve.serving() as gone:
+        dead = gone.url
+    config = Config.model_validate({"pypi": {"indexes": [f"{dead}/simple"]}, "network": {"retries": 0}})
+    with Http(config) as http:
+        with pytest.raises(UnreachableError) as caught:
+            http.get(f"{dead}/simple/x/", limit=9)
+        assert (caught.value.hint or "").startswith(
+            "the place is of [pypi] indexes in lockbuild's config.toml: `lockbuild config show` says"
+        )
+        monkeypatch.setenv("http_proxy", dead.replace("//", "//me:s3cret@"))
+        with pytest.raises(UnreachableError) as caught:
+            http.get("http://files.test/x", limit=9)
+    assert caught.value.what == f"the proxy cannot be reached: Connection refused (http_proxy names {dead})"
+    assert "s3cret" not in str(caught.value)
+
+
 def test_gives_up_after_the_configured_retries(server: Server) -> None:
     server.script["/file"] = [serve.status(500)] * 9
     with client(retries=2) as http, pytest.raises(UnreachableError, match="500"):
