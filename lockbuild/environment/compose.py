@@ -107,7 +107,7 @@ def _exported(trees: Iterable[LockedTree]) -> dict[str, str]:
                     f"{owners[name]} and {tree.name} export it with different values "
                     f"({variables[name]!r} and {value!r})",
                     on=f"{tree.name}: variable {name}",
-                    hint="leave it out of the exports of one of them; the env of a target can have it, too",
+                    hint="have the same value in the exports of both, or leave it out of one",
                 )
             owners.setdefault(name, tree.name)
     return variables

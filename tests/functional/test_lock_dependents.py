@@ -26,6 +26,7 @@ from = "emsdk"
 version = "<4.0.19"
 node = false
 mount = "/opt/other"
+exports = { EMSDK = "/opt/emsdk", EM_CONFIG = "/opt/emsdk/.emscripten" }
 """
 
 
