@@ -59,3 +59,18 @@ def completed(work: Callable[[], None]) -> None:
         with deferred():
             work()
         raise
+
+
+@contextmanager
+def left_to_another() -> Iterator[None]:
+    """Do nothing about SIGINT and SIGQUIT, which a terminal sends to all: the process that has it decides."""
+    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        for number, handler in usual.items():
+            if handler is not signal.SIG_IGN:
+                # Not ignored: who is started now would ignore them, too.
+                signal.signal(number, lambda *_: None)
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)

@@ -23,6 +23,7 @@ from lockbuild.sandbox.export import Exported, export_directory
 from lockbuild.sandbox.layout import Mount, base_tree, compose, read_only_mounts
 from lockbuild.sandbox.personality import fixed_addresses
 from lockbuild.sandbox.scratch import scratch_directory
+from lockbuild.sandbox.terminal import TAKE_TERMINAL, have_terminal, own_terminal
 
 
 class Bubblewrap:
@@ -83,22 +84,28 @@ class BubblewrapSession:
         self._directories = directories
 
     def command(
-        self, argv: Sequence[str], *, cwd: str, variables: Mapping[str, str], interactive: bool = False
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        variables: Mapping[str, str],
+        new_session: bool = True,
+        first: Sequence[str] = (),
     ) -> list[str]:
-        """The bwrap command line that runs ``argv``."""
+        """The bwrap command line that runs ``argv``, started by ``first`` where that is to be the first process."""
         words = [
             str(self._program),
             # A user namespace whoever calls, so that root and ordinary users get the same view.
             *("--unshare-all", "--unshare-user", "--uid", str(UID), "--gid", str(GID)),
             *("--hostname", HOSTNAME, "--die-with-parent", "--cap-drop", "ALL", "--clearenv"),
         ]
-        if not interactive:
+        if new_session:
             words.append("--new-session")
         for mount in self._mounts:
             words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
         # bwrap's /dev is a writable tmpfs; in a container it is not writable, but /dev/shm is.
         words += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
-        words += ["--remount-ro", "/dev", "--chdir", cwd, "--"]
+        words += ["--remount-ro", "/dev", "--chdir", cwd, *(["--as-pid-1"] if first else []), "--", *first]
         return words + env_command(process_variables(self._spec, variables), argv)
 
     def run(
@@ -114,7 +121,11 @@ class BubblewrapSession:
 
     def interactive(self, argv: Sequence[str], *, cwd: str, variables: Mapping[str, str]) -> int:
         """See `Session.interactive`."""
-        return run_process(self.command(argv, cwd=cwd, variables=variables, interactive=True), None)
+        if not have_terminal() or View(self._spec.environment.trees).locate(TAKE_TERMINAL[0]) is None:
+            return run_process(self.command(argv, cwd=cwd, variables=variables, new_session=False), None)
+        command = self.command(argv, cwd=cwd, variables=variables, first=TAKE_TERMINAL)
+        with own_terminal() as terminal:
+            return run_process(command, None, terminal)
 
     def export(self, directory: str, destination: Path, *, select: Select | None = None) -> None:
         """See `Session.export`."""

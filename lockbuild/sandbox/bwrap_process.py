@@ -14,15 +14,19 @@ from lockbuild.errors import SandboxError
 from lockbuild.interrupts import deferred
 from lockbuild.sandbox.personality import fixed_addresses
 from lockbuild.sandbox.pidfd import wait_for_end
+from lockbuild.sandbox.terminal import Terminal
 
 _CHUNK = 1 << 16
 _TAIL = 2000
 
 
-def run_process(command: list[str], output: Callable[[bytes], None] | None) -> int:
+def run_process(
+    command: list[str], output: Callable[[bytes], None] | None, terminal: Terminal | None = None
+) -> int:
     """Run a bwrap ``command``; the exit status of what it ran.
 
-    ``output`` gets both output streams as one; None leaves the caller's terminal to the command.
+    ``output`` gets both output streams as one; None leaves the caller's streams to the command, but those that are
+    terminals become ``terminal``, if there is one.
     SandboxError where bwrap could not make the sandbox.
     """
     status_read, status_write = os.pipe()
@@ -38,6 +42,7 @@ def run_process(command: list[str], output: Callable[[bytes], None] | None) -> i
                         [command[0], "--json-status-fd", str(status_write), *command[1:]],
                         status_write,
                         output,
+                        terminal,
                     )
                 finally:
                     os.close(status_write)
@@ -47,6 +52,8 @@ def run_process(command: list[str], output: Callable[[bytes], None] | None) -> i
                 while chunk := os.read(process.stdout.fileno(), _CHUNK):
                     said = (said + chunk)[-_TAIL:]
                     output(chunk)
+            elif terminal is not None:
+                terminal.pass_on()
             process.wait()
             rest = status.read()
         finally:
@@ -62,17 +69,21 @@ def run_process(command: list[str], output: Callable[[bytes], None] | None) -> i
 
 
 def _start(
-    command: list[str], status: int, output: Callable[[bytes], None] | None
+    command: list[str], status: int, output: Callable[[bytes], None] | None, terminal: Terminal | None
 ) -> subprocess.Popen[bytes]:
-    terminal = output is None
+    streams: tuple[int | None, int | None, int | None] = (None, None, None)
+    if output is not None:
+        streams = (subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT)
+    elif terminal is not None:
+        streams = (terminal.follower, terminal.follower, terminal.follower if os.isatty(2) else None)
     root = os.geteuid() == 0
     with fixed_addresses():
         try:
             return subprocess.Popen(
                 command,
-                stdin=None if terminal else subprocess.DEVNULL,
-                stdout=None if terminal else subprocess.PIPE,
-                stderr=None if terminal else subprocess.STDOUT,
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
                 pass_fds=(status,),
                 cwd="/",
                 env={},
@@ -80,7 +91,7 @@ def _start(
                 # Root's further groups would show in the sandbox; an ordinary user cannot drop them.
                 extra_groups=[] if root else None,
                 # Without a terminal of its own an interrupt reaches only us, and we end the sandbox.
-                start_new_session=not terminal,
+                start_new_session=output is not None or terminal is not None,
             )
         except OSError as error:
             raise SandboxError(f"{command[0]} cannot be run: {error.strerror}") from error

@@ -9,11 +9,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockbuild.errors import LockbuildError, SandboxError
+from lockbuild.interrupts import left_to_another
 from lockbuild.model.environment import GID, UID, SandboxSpec
 from lockbuild.sandbox.backend import Select, env_command, process_variables
 from lockbuild.sandbox.export import Exported, export_tar
@@ -92,10 +93,11 @@ class ContainerSession:
             files = {"--tlscacert": "ca.pem", "--tlscert": "cert.pem", "--tlskey": "key.pem"}
             address.append("--tlsverify" if tls.verify else "--tls")
             address += [f"{option}={tls.directory / file}" for option, file in files.items()]
-        terminal = ["-t"] if os.isatty(0) and os.isatty(1) else []
+        terminal = os.isatty(0) and os.isatty(1)
         command = [*_TERMINAL_COMMAND, *env_command(process_variables(self._spec, variables), argv)]
-        options = ["-i", *terminal, "-u", f"{UID}:{GID}", "-w", cwd]
-        return subprocess.run([program, *address, "exec", *options, self._name, *command]).returncode
+        options = ["-i", *(["-t"] if terminal else []), "-u", f"{UID}:{GID}", "-w", cwd]
+        with left_to_another() if terminal else nullcontext():
+            return subprocess.run([program, *address, "exec", *options, self._name, *command]).returncode
 
     def export(self, directory: str, destination: Path, *, select: Select | None = None) -> None:
         """See `Session.export`."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from lockbuild.archive.rootfs import mounted_directory
 from lockbuild.errors import SandboxError
 from lockbuild.events import Note, Reporter
-from lockbuild.interrupts import deferred
+from lockbuild.interrupts import deferred, left_to_another
 from lockbuild.model.environment import SandboxSpec
 from lockbuild.sandbox.backend import Guarantees, Select, process_variables
 from lockbuild.sandbox.export import Exported, export_directory
 from lockbuild.sandbox.scratch import scratch_directory
+from lockbuild.sandbox.terminal import have_terminal
 
 WARNING = (
     "running on the host without a sandbox: the network, all files and this machine's programs are in reach,"
@@ -99,7 +100,10 @@ class HostSession:
 
     def interactive(self, argv: Sequence[str], *, cwd: str, variables: Mapping[str, str]) -> int:
         """See `Session.interactive`."""
-        with self._start(argv, cwd, variables, stdin=None, stdout=None) as process:
+        with (
+            left_to_another() if have_terminal() else nullcontext(),
+            self._start(argv, cwd, variables, stdin=None, stdout=None) as process,
+        ):
             return _shell_status(process.wait())
 
     def _start(

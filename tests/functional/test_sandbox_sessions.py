@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +17,7 @@ import pytest
 
 from lockbuild.errors import BuildError, SandboxError
 from lockbuild.model.environment import ReadOnlyInput
+from tests.support.command import python_path
 from tests.support.sandboxes import Sandbox, processes_with, shell, unique_sleep, wait_until
 
 
@@ -265,3 +272,127 @@ def test_interactive_has_the_terminal(sandbox: Sandbox) -> None:
     os.close(leader)
     assert status == 9
     assert said.split() == ["terminal", "1000", "0022", "vt100"]
+
+
+ON_A_TERMINAL = """
+import fcntl, sys, termios
+from pathlib import Path
+from lockbuild.cli.signals import Signals
+from lockbuild.events import silent
+from lockbuild.sandbox.bubblewrap import Bubblewrap
+from lockbuild.sandbox.host import Host
+from tests.support.busybox import make_spec
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+Signals().listen()
+work = Path(sys.argv[2])
+backend = Host(work / "scratch", report=silent) if sys.argv[1] == "host" else Bubblewrap(work / "scratch")
+with backend.session(make_spec(work)) as session:
+    status = session.interactive(sys.argv[3:], cwd="/tmp", variables={})
+print("settings", termios.tcgetattr(0)[3] & termios.ECHO != 0, list(Path(work / "scratch").iterdir()), "status", status)
+"""
+
+
+class OnATerminal:
+    """A command on a terminal of 24 lines and 80 columns, whose keys and screen the test has."""
+
+    def __init__(self, backend: str, work: Path, *command: str) -> None:
+        import termios
+
+        self._leader, follower = os.openpty()
+        termios.tcsetwinsize(follower, (24, 80))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", ON_A_TERMINAL, backend, str(work), *command],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            start_new_session=True,
+            env={**os.environ, **python_path()},
+        )
+        os.close(follower)
+        self._shown = bytearray()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            while data := os.read(self._leader, 1 << 16):
+                self._shown += data
+
+    def wait_for(self, text: str) -> None:
+        wait_until(lambda: text in self._shown.decode().replace("\r\n", "\n"), 20)
+
+    def press(self, keys: str) -> None:
+        os.write(self._leader, keys.encode())
+
+    def resize(self, lines: int) -> None:
+        import termios
+
+        termios.tcsetwinsize(self._leader, (lines, 80))
+
+    def close(self) -> int:
+        """The status of the command."""
+        try:
+            assert self._process.wait(20) == 0, self._shown
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._reading.join()
+            os.close(self._leader)
+        said, _, status = self._shown.decode().rpartition(" status ")
+        assert said.endswith("settings True []"), said
+        return int(status)
+
+
+TRAP = "trap 'echo caught; exit 9' {}; echo ready; while :; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "host"])
+@pytest.mark.parametrize(("key", "name"), [("\x03", "INT"), ("\x1c", "QUIT")])
+def test_an_interrupt_from_a_terminal_is_the_commands(
+    tmp_path: Path, backend: str, key: str, name: str
+) -> None:
+    command = OnATerminal(backend, tmp_path, "sh", "-c", TRAP.format(name))
+    command.wait_for("ready\n")
+    command.press(key)
+    command.wait_for("caught\n")
+    assert command.close() == 9
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "host"])
+def test_an_interrupt_from_a_terminal_ends_what_does_not_handle_it(tmp_path: Path, backend: str) -> None:
+    command = OnATerminal(backend, tmp_path, "sh", "-c", "echo ready; exec sleep 60")
+    command.wait_for("ready\n")
+    time.sleep(0.2)
+    command.press("\x03")
+    assert command.close() == 128 + signal.SIGINT
+
+
+def test_a_shell_on_a_terminal(tmp_path: Path) -> None:
+    """Job control, and the window's size when it began and when it has changed."""
+    command = OnATerminal("bubblewrap", tmp_path, "sh")
+    try:
+        command.wait_for("/tmp $ ")
+        command.press("sleep 60\n")
+        time.sleep(0.3)
+        command.press("\x1a")
+        command.wait_for("Stopped")
+        command.press("stty size\n")
+        command.wait_for("\n24 80\n")
+        command.resize(31)
+        command.press("sleep 0.3; stty size\n")
+        command.wait_for("\n31 80\n")
+    finally:
+        command.press("\x15exit 3\n")
+        time.sleep(0.2)
+        command.press("\x15exit 3\n")
+        status = command.close()
+    assert status == 3
+
+
+def test_more_is_typed_than_a_command_reads_at_once(tmp_path: Path) -> None:
+    command = OnATerminal("bubblewrap", tmp_path, "sh", "-c", "echo ready; sleep 0.4; wc -c")
+    command.wait_for("ready\n")
+    command.press(("x" * 79 + "\n") * 40)
+    command.press("\x04")
+    command.wait_for("\n3200\n")
+    assert command.close() == 0
