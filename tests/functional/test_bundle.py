@@ -292,10 +292,7 @@ def test_locking_on_the_other_site(tmp_path: Path) -> None:
     site.run("lock")
     changed = (site.project / "lockbuild.lock").read_text()
     assert "pkg:deb/debian/extra@1.0" in changed
-    assert (
-        "would come from a Debian mirror:\n    pool/main/e/extra/extra_1.0_all.deb ("
-        in site.run("sync", status=4).err
-    )
+    assert "\n    pool/main/e/extra/extra_1.0_all.deb (" in site.run("sync", status=4).err
     site.run("store", "gc")
     site.run("lock", "--upgrade")
     assert (site.project / "lockbuild.lock").read_text() == changed
