@@ -164,7 +164,9 @@ def test_what_is_cut_short(keep: int, tmp_path: Path) -> None:
     data = written(files())
     data = data[:keep] if keep >= 0 else data[:keep]
     for read in both_ways(data, tmp_path / "x.tar"):
-        with pytest.raises(IntegrityError, match="cut short|no tar, or a damaged one|this is no image archive"):
+        with pytest.raises(
+            IntegrityError, match="cut short|no tar, or a damaged one|this is no image archive"
+        ):
             read()
 
 
