@@ -85,7 +85,7 @@ def test_a_damaged_blob_offline_says_what_is_missing(forked: TinyWorld) -> None:
     forked.run("sync", "--offline", status=5)
     result = forked.run("sync", "--offline", status=4)
     assert "1 source is not in the store, and the network must not be used" in result.err
-    assert "pkg:deb/debian/greeting@1.0" in result.err
+    assert "would come from a Debian mirror: pool/main/g/greeting/greeting_1.0_all.deb" in result.err
     assert "hint: run once without --offline" in result.err
 
 

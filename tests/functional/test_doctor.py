@@ -157,13 +157,16 @@ def unused_port() -> int:
 
 
 def test_a_proxy_that_refuses(well: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", f"http://someone:secret@127.0.0.1:{unused_port()}")
+    place = f"127.0.0.1:{unused_port()}"
+    monkeypatch.setenv("http_proxy", f"http://someone:secret@{place}")
     diagnosis = well.diagnose()
     proxy = only(diagnosis, "proxy")
     assert proxy.message == "nothing can be reached through it: Connection refused"
     assert proxy.remedy is not None
     assert "no_proxy" in proxy.remedy
-    assert only(diagnosis, "debian").message == "the proxy cannot be reached: Connection refused"
+    assert only(diagnosis, "debian").message == (
+        f"the proxy cannot be reached: Connection refused (http_proxy names http://{place})"
+    )
     assert diagnosis.status == ExitStatus.FETCH
     assert "secret" not in repr(diagnosis)
     assert "someone" not in repr(diagnosis)
@@ -309,9 +312,21 @@ def test_a_server_that_says_nothing_does_not_hold_it_up(well: Surroundings) -> N
     assert only(diagnosis, "debian").message == "no answer within 2 s"
 
 
+MANIFEST = """\
+[project]
+name = "a"
+toolchain = "emscripten-debian"
+
+[targets.a]
+steps = ["true"]
+outputs = ["a"]
+"""
+
+
 def test_a_full_disk(well: Surroundings, tmp_path: Path) -> None:
     with small_disk(tmp_path / "full", 1 << 20) as full:
-        (full / "filler").write_bytes(b"x" * (1 << 20))
+        (full / "lockbuild.toml").write_text(MANIFEST)
+        (full / "filler").write_bytes(b"x" * ((1 << 20) - 4096))
         diagnosis = well.diagnose(store=full / "store", project=full)
     store = only(diagnosis, "store")
     assert (store.level, store.message) == (
