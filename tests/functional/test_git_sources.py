@@ -133,7 +133,7 @@ def test_offline(git: GitWorld, tmp_path: Path) -> None:
     assert time.monotonic() - begun < 5
     (tmp_path / "lock").rename(git.world.project / "lockbuild.lock")
     failed = git.world.run("--offline", "sync", store=tmp_path / "fresh", status=4)
-    assert f"{git.server.url}/library, commit {git.first}" in failed.err
+    assert f"{git.server.url}/library: commit {git.first}" in failed.err
     assert len(git.server.requests) == asked
 
 
