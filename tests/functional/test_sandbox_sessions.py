@@ -319,7 +319,11 @@ class OnATerminal:
                 self._shown += data
 
     def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self._shown.decode().replace("\r\n", "\n"), 20)
+        try:
+            wait_until(lambda: text in self._shown.decode().replace("\r\n", "\n"), 20)
+        except BaseException:
+            self._process.kill()  # nobody comes to close it
+            raise
 
     def press(self, keys: str) -> None:
         os.write(self._leader, keys.encode())
