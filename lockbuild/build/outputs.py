@@ -27,6 +27,8 @@ from lockbuild.reading import read_regular
 from lockbuild.sandbox import holes
 
 CHECKSUMS = "SHA256SUMS"
+_MARK = "# Outputs of lockbuild, which replaces them as a whole.\n"
+"""Begins our list; sha256sum(1) passes over comments."""
 """Stands in every output directory (`sha256sum -c` reads it), and marks which files there are lockbuild's."""
 
 IGNORE = ".gitignore"
@@ -133,12 +135,11 @@ def check_destination(destination: Path) -> None:
         )
     if not destination.is_dir():
         return
-    own = {CHECKSUMS, *_listed(destination), *([IGNORE] if _is_ours(destination / IGNORE) else [])}
-    foreign = [
-        relative
-        for relative, status in sorted(below(destination))
-        if not stat.S_ISDIR(status.st_mode) and relative not in own
-    ]
+    found = sorted(relative for relative, status in below(destination) if not stat.S_ISDIR(status.st_mode))
+    # Those of several targets have a list each, also where the project has only one now.
+    lists = [relative for relative in found if relative.rpartition("/")[2] == CHECKSUMS]
+    own = {name for relative in lists for name in _own(destination, relative.removesuffix(CHECKSUMS))}
+    foreign = [relative for relative in found if relative not in own]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         raise UsageError(
@@ -171,7 +172,7 @@ def publish(staged: Path, files: Iterable[BuiltFile], destination: Path, *, igno
             target = fresh / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             _move(staged / file.path, target)
-        lines = "".join(_checksum_line(file) for file in files)
+        lines = _MARK + "".join(_checksum_line(file) for file in files)
         (fresh / CHECKSUMS).write_text(lines, encoding="utf-8", newline="\n")
         _sync(fresh / CHECKSUMS)
         replace_directory(fresh, destination, check=lambda: check_destination(destination))
@@ -214,16 +215,20 @@ def _is_ours(ignore: Path) -> bool:
         return False
 
 
-def _listed(directory: Path) -> set[str]:
-    """The names in the list of checksums there."""
+def _own(destination: Path, prefix: str) -> set[str]:
+    """What we put into the directory ``prefix`` of ``destination``, relative to that: nothing where the list there is
+    not ours. Others make such lists of their own files, too."""
+    directory = destination / prefix
     try:
         text = read_regular(directory / CHECKSUMS).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return set()
-    names = set()
-    for line in text.split("\n"):
+    if not text.startswith(_MARK):
+        return set()
+    names = {CHECKSUMS, *([IGNORE] if _is_ours(directory / IGNORE) else [])}
+    for line in text.removeprefix(_MARK).split("\n"):
         digest, _, name = line.partition("  ")
         if digest.startswith("\\"):
             name = re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), name)
         names.add(name)
-    return names - {""}
+    return {prefix + name for name in names if name}

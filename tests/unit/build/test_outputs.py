@@ -200,3 +200,27 @@ def test_an_output_cannot_take_the_place_of_the_rules(tmp_path: Path) -> None:
         publish(outputs, measure(outputs), tmp_path / "out", ignored=True)
     publish(outputs, measure(outputs), tmp_path / "out")
     check_destination(tmp_path / "out")
+
+
+def test_a_list_of_somebody_elses_files_gives_nothing_away(tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    release.mkdir()
+    (release / "thesis").write_text("years")
+    listed = subprocess.run(["sha256sum", "thesis"], cwd=release, check=True, capture_output=True).stdout
+    (release / CHECKSUMS).write_bytes(listed)
+    with pytest.raises(UsageError, match="lockbuild did not put there: SHA256SUMS, thesis"):
+        check_destination(release)
+    assert (release / "thesis").read_text() == "years"
+
+
+def test_outputs_of_several_targets_give_way_to_those_of_one(tmp_path: Path) -> None:
+    for target in ("a", "b"):
+        outputs = staged(tmp_path / target, x=target)
+        publish(outputs, measure(outputs), tmp_path / "dist" / target)
+    outputs = staged(tmp_path / "one", y="1")
+    publish(outputs, measure(outputs), tmp_path / "dist")
+    assert sorted(os.listdir(tmp_path / "dist")) == [CHECKSUMS, "y"]
+    (tmp_path / "dist" / "mine").mkdir()
+    (tmp_path / "dist" / "mine" / CHECKSUMS).write_text(f"{'0' * 64}  x\n")
+    with pytest.raises(UsageError, match="mine/SHA256SUMS"):
+        check_destination(tmp_path / "dist")
